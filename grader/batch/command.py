@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from commandline import files
 from commandline.cores import usable_cores
@@ -31,7 +32,7 @@ from grader.batch.intake import Intake
 from grader.batch.marks import Keeping
 from grader.batch.privacy import EARLIER
 from grader.batch.records import Person, Record, Regrade
-from grader.batch.store import Settle, Store
+from grader.batch.store import DATABASE, Results, Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
 from grader.course.seed import create_seed, read_seed
@@ -88,6 +89,8 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
     _require_apart(submissions, results)
     if options.feedback:
         feedback.create(options.feedback)  # before a class is graded for it
+    options, reused = _like_the_last(results, options)
+    yield from (f"Note: {note}." for note in reused)
     rules = deadlines.read(options.deadlines) if options.deadlines else None
     enrolled = roster.read(options.roster) if options.roster else None
     faults = Faults(results / LOG)
@@ -116,7 +119,6 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         ]
         yield from (f"Note: {note}." for note in notes)
         yield from _unused_lines(intake_)
-        _require_same_files(store, options)
         to_regrade = [_regrade(word, directory, intake_) for word in options.regrade]
         seed_file = options.seed_file or results / SEED
         if options.seed_file is None:
@@ -156,7 +158,8 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         changes = marks.publish(store, causes, _carried_out(requested, done), options.keeping, best=options.best)
         grounds.remember(store)
         for name in FILES:
-            store.remember(name, str(getattr(options, name) or ""))
+            path = getattr(options, name)
+            store.remember(name, str(path.resolve()) if path else "")
         records = store.records()
         yield from _regraded_lines(requested, done)
         yield from marks.lines(changes)
@@ -239,15 +242,25 @@ def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
         yield f"the tables have only the problems that are graded now, not the stored results of {labels}"
 
 
-def _require_same_files(store: Store, options: BatchOptions) -> None:
-    """Raises UsageError if this batch lacks a file that the last one had: without it, marks would change."""
-    for name in FILES:
-        if not getattr(options, name) and name not in options.without and (earlier := store.fact(name)):
-            option = name.replace("_", "-")
-            raise UsageError(
-                f"The last batch of {store.folder} had --{option} {earlier}, and this one has none. Give it again, or say "
-                f"--without {option}."
-            )
+def _like_the_last(results: Path, options: BatchOptions) -> tuple[BatchOptions, list[str]]:
+    """The options with the files of the last batch where this one names none, and notes on these: without them, marks change."""
+    if not (results / DATABASE).is_file():
+        return options, []
+    try:
+        stored = Results(results)
+    except UsageError:  # of an earlier version, which remembered none
+        return options, []
+    notes, taken = list[str](), dict[str, Any]()
+    try:
+        for name in FILES:
+            earlier = stored.fact(name)
+            if earlier and not getattr(options, name) and name not in options.without:
+                option = name.replace("_", "-")
+                taken[name] = Path(earlier)
+                notes.append(f"--{option} is {earlier}, as in the last batch; --without {option} leaves it out")
+    finally:
+        stored.close()
+    return replace(options, **taken), notes
 
 
 def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
