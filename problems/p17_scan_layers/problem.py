@@ -1,6 +1,7 @@
 """Problem 17: a stack of layers whose program does not grow with the depth."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from grader.checks import ONE_COPY, exact, output_and_gradient, parameters
@@ -34,6 +35,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7, 8), "L": (3, 12, 7, 10, 5, 11, 9)}, draws=2),
         "stacks": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (3, 12, 7, 10, 5, 11, 9)}, draws=2),
+        "one layer": Cases(activations, {"T": (3,), "H": (1,), "K": (2,), "F": (5,), "L": (1,)}, draws=1),
         "deep": Cases(
             activations, {"T": (5,), "H": (1,), "K": (7,), "F": (11,), "L": (24, 37, 61)},
             draws=1, covers=("layers", "coprime", "one"),
@@ -41,6 +43,7 @@ PROBLEM = Problem(
     },
     checks=(
         parameters(STACK, points=1),
+        replace(parameters(STACK, points=1, cases="one layer"), name="parameters of one layer"),
         *output_and_gradient(STACK, wrt="parameters", points=(2, 1), tolerance=DEEP),
         exact(
             "layers initialized differently", 1, "stacking", "equal_layers", cases="stacks",

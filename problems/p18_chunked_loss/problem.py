@@ -14,6 +14,7 @@ def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     T, D, V, pad_id = (sizes[name] for name in ("T", "D", "V", "pad"))
     token_ids = rng.integers(0, V - 1, T).astype("int32")
     token_ids += token_ids >= pad_id  # any token but the padding
+    token_ids[1] = V - 1 if pad_id < V - 1 else V - 2  # the largest id
     token_ids[sizes.get("real", T) :] = pad_id
     return {
         "x": (sizes.get("scale", 1) * rng.standard_normal((T, D))).astype("float32"),

@@ -164,6 +164,8 @@ def _generate(
         raise BadOutputError(
             f"`generate` returned an array of shape {text.shape}; it must be (M,), M at most num_tokens = {n}"
         )
+    if isinstance(token_ids, jax.Array | np.ndarray) and text.dtype.kind not in "iu":  # also one without any token
+        raise BadOutputError(f"`generate` returned an array of {text.dtype}; it must be of int32")
     return text.astype(np.int32)
 
 

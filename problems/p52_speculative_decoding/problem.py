@@ -35,7 +35,8 @@ def drafts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def impossible(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Tokens that the target never writes, as after top-k, and one that both models write surely."""
+    """Tokens that the target never writes, as after top-k, one that both models write surely, and one that neither nearly ever
+    writes: with a large vocabulary, most are so."""
     import numpy as np
 
     values = drafts(sizes, rng)
@@ -43,6 +44,7 @@ def impossible(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     target[0, drafted[0]] = 0
     target[0] /= target[0].sum()
     target[1] = draft[1] = np.eye(sizes["V"])[drafted[1]]
+    target[2, drafted[2]], draft[2, drafted[2]] = rng.uniform(1e-8, 4e-8), rng.uniform(5e-8, 9e-8)
     return values
 
 
@@ -176,7 +178,7 @@ PROBLEM = Problem(
     },
     checks=(
         output(ACCEPTANCE, points=2, name="acceptance probabilities", cases="drafts"),
-        output(ACCEPTANCE, points=1, name="impossible and certain tokens", cases="impossible"),
+        output(ACCEPTANCE, points=1, name="impossible, certain and improbable tokens", cases="impossible"),
         output(RESIDUAL, points=2, name="residual distribution", cases="one position"),
         output(RESIDUAL, points=1, name="residual of equal distributions", cases="equal"),
         output(RESIDUAL, points=1, name="residual of nearly equal distributions", cases="nearly equal"),

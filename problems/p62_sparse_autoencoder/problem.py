@@ -44,11 +44,11 @@ def ties(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def matrix(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Rows shorter and longer than 1, and one of zeros."""
+    """Rows shorter and longer than 1, one of them tiny, and one of zeros."""
     import numpy as np
 
     decoder = rng.standard_normal((sizes["F"], sizes["D"]))
-    lengths = rng.permutation([0, 0.4, 1.7, *rng.uniform(0.1, 2, sizes["F"] - 3)])
+    lengths = rng.permutation([0, 1e-6, 0.4, 1.7, *rng.uniform(0.1, 2, sizes["F"] - 4)])
     decoder *= lengths[:, None] / np.linalg.norm(decoder, axis=1, keepdims=True)
     return {"decoder": decoder.astype("float32")}
 
