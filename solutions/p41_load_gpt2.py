@@ -59,6 +59,8 @@ def load_gpt2(tensors: Mapping[str, np.ndarray], model: Any) -> None:
         raise ValueError(f"the file has more layers than the model, {len(model.blocks)}")
     if "lm_head.weight" in tensors and not np.array_equal(tensors["lm_head.weight"], tensors["wte.weight"]):
         raise ValueError("lm_head.weight differs from wte.weight, but the model's head is tied")
+    if any(x.ndim != 2 for name, x in tensors.items() if name.endswith(".c_attn.weight")):
+        raise ValueError("c_attn.weight is three matrices side by side")
 
     def layer(target: Any, name: str) -> None:
         weight = target.scale if isinstance(target, nnx.LayerNorm) else target.kernel
@@ -68,8 +70,6 @@ def load_gpt2(tensors: Mapping[str, np.ndarray], model: Any) -> None:
     assign(model.embed.embedding, "wte", tensors["wte.weight"])
     assign(model.pos_embed, "wpe", tensors["wpe.weight"])
     for i, block in enumerate(model.blocks):
-        if tensors[f"h.{i}.attn.c_attn.weight"].ndim != 2:
-            raise ValueError("c_attn is not three matrices side by side")
         kernels = np.split(tensors[f"h.{i}.attn.c_attn.weight"], 3, axis=1)
         biases = np.split(tensors[f"h.{i}.attn.c_attn.bias"], 3)
         qkv = (block.attn.q_proj, block.attn.k_proj, block.attn.v_proj)

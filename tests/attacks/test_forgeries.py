@@ -35,6 +35,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "14": ("first loss near ln V", "last loss near 0", "every token repeated"),
     "16": (
         "batches of whole rows", "each example once per epoch", "shuffled", "order set by the seed",
+        "one shard, one example at a time",
         "resumes at the right batch",
     ),
     "17": (

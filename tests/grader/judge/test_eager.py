@@ -18,7 +18,7 @@ def test_only_a_case_that_may_be_shown_is_kept_or_run_again(fork_server: ForkSer
     )
     assert shown.misconception == secret.misconception
     assert NO_SHIFT in str(shown.misconception.replace)
-    assert shown.eager_stdout.strip() == "tokens [3 0 4 3]"
+    assert shown.eager_stdout.strip() == "tokens [2 0 4 1]"
     (leaf,) = shown.counterexample.leaves
     assert (leaf.path, leaf.idea_agrees) == ("output", 1)
     assert (secret.counterexample, secret.eager_stdout) == (None, "")
