@@ -53,7 +53,7 @@ def forget(folder: Path, word: str) -> str:
         store.close()
     return (
         f"{learner!r} is deleted from {folder}, with all attempts, marks and reports. Gradebooks are deleted, too: the next "
-        "`grade batch` writes them anew. Pages that --feedback wrote elsewhere, and the submissions, are yours to delete."
+        "`grade batch` writes them again. Pages that --feedback wrote elsewhere, and the submissions, are yours to delete."
     )
 
 
