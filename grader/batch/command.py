@@ -30,7 +30,6 @@ from grader.batch.faults import Faults
 from grader.batch.identity import Directory
 from grader.batch.intake import Intake
 from grader.batch.marks import Keeping
-from grader.batch.privacy import EARLIER
 from grader.batch.records import Person, Record, Regrade
 from grader.batch.store import DATABASE, Results, Settle, Store
 from grader.batch.tasks import Graded, Task
@@ -154,14 +153,14 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
                 raise Interrupted(
                     f"Interrupted with {store.saved()} of {len(plan.wanted)} results saved. Rerun the command to resume."
                 ) from None
-        done = store.regrades()
-        changes = marks.publish(store, causes, _carried_out(requested, done), options.keeping, best=options.best)
+        done = _carried_out(requested, store.regrades())
+        changes = marks.publish(store, causes, done, options.keeping, best=options.best)
         grounds.remember(store)
         for name in FILES:
             path = getattr(options, name)
             store.remember(name, str(path.resolve()) if path else "")
         records = store.records()
-        yield from _regraded_lines(requested, done)
+        yield from _regraded_lines(done)
         yield from marks.lines(changes)
         yield from map(str, store.write_tables())
         books = list[Path]()
@@ -267,9 +266,9 @@ def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
     """Moves the gradebooks that an earlier batch wrote and this one did not, and says so: nobody takes them for these marks."""
     for path in gradebook.files_in(folder):
         if path not in written:
-            files.replace(folder / EARLIER / path.name, path.read_bytes())
+            files.replace(folder / gradebook.EARLIER / path.name, path.read_bytes())
             path.unlink()
-            yield f"{path.name} is of an earlier batch, and is now {Path(EARLIER) / path.name}."
+            yield f"{path.name} is of an earlier batch, and is now {Path(gradebook.EARLIER) / path.name}."
 
 
 def _without_effect(rules: Deadlines | None, directory: Directory, intake_: Intake) -> Iterator[str]:
@@ -329,8 +328,8 @@ def _request(store: Store, to_regrade: Sequence[tuple[str, list[str]]], because:
             raise UsageError(f"{store.folder} has no submission of {learner!r} for problem {labels} to grade again.")
 
 
-def _regraded_lines(before: Sequence[Regrade], after: Sequence[Regrade]) -> Iterator[str]:
-    for new in _carried_out(before, after):
+def _regraded_lines(regrades: Sequence[Regrade]) -> Iterator[str]:
+    for new in regrades:
         change = f"{new.verdict_before}, {new.score_before} -> {new.verdict_after}, {new.score_after}"
         yield f"Regraded {new.learner}, problem {ProblemName(new.problem).label}: {change} ({new.because})."
 

@@ -56,6 +56,9 @@ _LONGEST = 150  # bytes of a file name without its extension; file systems have 
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))}
 
 
+EARLIER = "earlier"  # the folder of the gradebooks that an earlier batch wrote
+
+
 def files_in(folder: Path) -> list[Path]:
     """The gradebooks that are in a folder."""
     names = [f"{name}{raw}.csv" for name in (*GRADEBOOKS, "gradebook") for raw in ("", "-raw")]

@@ -34,8 +34,7 @@ def join(folder: Path, learner: str, to: str, because: str) -> str:
     """Makes two learners of a results folder one, and returns what was done. Raises UsageError if one of them is not known."""
     if not because.strip():
         raise UsageError("--join needs --because with the reason.")
-    Results(folder).close()  # raises if there are no results
-    store = Store(folder)
+    store = Store.existing(folder)
     try:
         one, other = (named(store, word) for word in (learner, to))
         if one == other:

@@ -135,13 +135,14 @@ def decide(folder: Path, word: str, number: str, points: str, because: str) -> s
         raise UsageError("--set needs --because with the reason, for the record.")
     problem = catalog.find(number)
     mark = None if points == GRADED else _number(points, problem)
-    store = Store(folder)
+    store = Store.existing(folder)
     try:
         learner = identity.named(store, word).learner
         slot = (learner, problem.name)
-        before = store.marks().get(slot)
-        if before is None:
+        now = store.marks().get(slot)
+        if now is None:
             raise UsageError(f"{folder} has no result of {learner!r} for problem {problem.label}.")
+        before = store.published().get(slot, now)
         if mark is None:
             store.undecide(*slot)
         else:
@@ -149,7 +150,7 @@ def decide(folder: Path, word: str, number: str, points: str, because: str) -> s
         after = store.marks()[slot]
         at = datetime.now(UTC).isoformat(timespec="seconds")
         change = Change(at, *slot, before.verdict, before.mark, after.verdict, after.mark, f"by hand: {because}")
-        store.publish([change])
+        store.publish([change], only=slot)
         store.write_tables()
     finally:
         store.close()

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from grader.batch import class_page, gradebook, identity, summary
+from grader.batch.command import LOG
 from grader.batch.records import COLUMNS, Record
 from grader.batch.store import Results, Store
 from grader.report.formats import FORMATS
 
-EARLIER = "earlier"  # the folder of the gradebooks that an earlier batch wrote
 _OF_AN_ATTEMPT = ("problem", "attempt", "file", "verdict", "score", "points", "submitted", "sources", "members")
 
 
@@ -21,9 +21,8 @@ def exported(folder: Path, word: str) -> str:
     try:
         person = identity.named(stored, word)
         own = [record for record in stored.records() if record.learner == person.learner]
-        attempts = [
-            each for problem in stored.problems(person.learner) for each in stored.attempts(person.learner, problem)
-        ]
+        problems = sorted(stored.submitters().get(person.learner, set()))
+        attempts = [attempt for problem in problems for attempt in stored.attempts(person.learner, problem)]
         known: dict[str, Any] = {
             "person": asdict(person),
             "results": [dict(zip(COLUMNS, record.row(), strict=True)) for record in own],
@@ -39,11 +38,11 @@ def exported(folder: Path, word: str) -> str:
 
 def forget(folder: Path, word: str) -> str:
     """Deletes a learner from a results folder, and says what it could not reach. Raises UsageError."""
-    store = Store(folder)
+    store = Store.existing(folder)
     try:
-        learner = identity.named(store, word).learner
-        records = store.records()
-        store.forget(learner)
+        person = identity.named(store, word)
+        learner, records = person.learner, store.records()
+        store.forget(person)
         for path in _files_about(folder, learner, records):
             path.unlink(missing_ok=True)
         store.write_tables()
@@ -61,5 +60,7 @@ def _files_about(folder: Path, learner: str, records: Iterable[Record]) -> list[
     """The files of a results folder that name a learner, without those that are written again."""
     name = gradebook.filenames({record.learner for record in records} | {learner})[learner]
     reports = [folder / format_ / f"{name}.{FORMATS[format_][0]}" for format_ in FORMATS]
-    books = [*gradebook.files_in(folder), *gradebook.files_in(folder / EARLIER)]
-    return [*reports, *books, *(folder / table for table in ("changes.csv", "regrades.csv", "joins.csv"))]
+    books = [*gradebook.files_in(folder), *gradebook.files_in(folder / gradebook.EARLIER)]
+    log = folder / LOG
+    logs = [log] if log.is_file() and learner in log.read_text(encoding="utf-8", errors="replace") else []
+    return [*reports, *books, *logs, *(folder / table for table in ("changes.csv", "regrades.csv", "joins.csv"))]

@@ -22,7 +22,7 @@ from commandline.errors import UsageError
 from commandline.text import counted
 from grader.batch.records import Person, Record
 from grader.batch.roster import assignment
-from grader.batch.store import DATABASE, Results, Store
+from grader.batch.store import Results, Store
 from grader.course import catalog
 from grader.problem import Problem
 
@@ -62,7 +62,7 @@ def push(folder: Path, target: Target, *, send: bool, overwrite: bool = False) -
 
     Raises UsageError, at the end if Canvas refused some marks.
     """
-    stored = Store(folder) if send and (folder / DATABASE).is_file() else Results(folder)
+    stored = Store.existing(folder) if send else Results(folder)
     try:
         yield from _push(stored, target, overwrite=overwrite)
     finally:

@@ -201,12 +201,13 @@ def here(to_grade: Sequence[Task], jobs: int, faults: Faults) -> Iterator[tuple[
     fork_server = ForkServer() if to_grade and jobs <= _SHARING else None
     try:
         while pending or suspects or late:
-            alone = bool(suspects) or not pending
-            queue = [(suspects or late).pop()] if alone else pending
+            alone = bool(suspects)
+            queue = [suspects.pop()] if alone else pending or late
+            at_once = jobs if queue is pending else 1
             running: dict[Future[Graded], Task] = {}
             try:
-                for task, result in _grade(queue, running, 1 if alone else jobs, fork_server, faults):
-                    if not alone and jobs > 1 and _timed_out(result):
+                for task, result in _grade(queue, running, at_once, fork_server, faults):
+                    if at_once > 1 and _timed_out(result):
                         late.append(task)
                     else:
                         yield task, result

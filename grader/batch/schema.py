@@ -23,17 +23,15 @@ create table if not exists decided (
     because text not null, primary key (learner, problem)
 );
 create view if not exists records as
-    select attempts.*, counted.late, counted.times,
-        case
-            when decided.kind = 'hand' then decided.mark
-            when decided.kind = 'least' then max(decided.mark, counted.adjusted)
-            when decided.kind = 'kept' and decided.attempt = attempts.attempt then decided.mark
-            else counted.adjusted
-        end as adjusted,
+    select attempts.*, coalesce(decided.mark, counted.adjusted) as adjusted, counted.late, counted.times,
         coalesce(decided.because, '') as decided,
         (select count(*) from attempts a where (a.learner, a.problem) = (attempts.learner, attempts.problem) and a.attempt != '')
             as attempts
-    from attempts join counted using (learner, problem, attempt) left join decided using (learner, problem);
+    from attempts join counted using (learner, problem, attempt)
+    left join decided on (decided.learner, decided.problem) = (attempts.learner, attempts.problem) and (
+        decided.kind = 'hand' or (decided.kind = 'least' and decided.mark > counted.adjusted)
+        or (decided.kind = 'kept' and decided.attempt = attempts.attempt)
+    );
 create table if not exists marks (
     learner text not null, problem text not null, attempt text not null, mark real not null, verdict text not null,
     primary key (learner, problem)

@@ -90,11 +90,6 @@ class Results:
             for row in rows
         ]
 
-    def problems(self, learner: str) -> list[str]:
-        """The problems that a learner handed something in for."""
-        query = "select distinct problem from attempts where learner = ? and attempt != '' order by problem"
-        return [problem for (problem,) in self._database.execute(query, [learner])]
-
     def saved(self) -> int:
         """The number of results that count."""
         return int(self._database.execute("select count(*) from counted").fetchone()[0])
@@ -205,6 +200,12 @@ class Store(Results):
             self.remember("schema", version)
             undo.pop_all()
 
+    @classmethod
+    def existing(cls, folder: Path) -> "Store":
+        """The results of a folder that has some, to write. Raises UsageError if it has none."""
+        Results(folder).close()
+        return cls(folder)
+
     def _connected(self) -> sqlite3.Connection:
         path = self.folder / DATABASE
         path.touch(0o600)  # also in a folder that others can read
@@ -307,11 +308,13 @@ class Store(Results):
             for learner in learners:
                 self._count(settle, learner)
 
-    def publish(self, changes: Iterable[Change] = ()) -> None:
-        """Remembers the marks as they are now, and adds to the list of those that changed without a new submission."""
+    def publish(self, changes: Iterable[Change] = (), only: Slot | None = None) -> None:
+        """Remembers the marks as they are now, or one, and adds to the list of those that changed without a new submission."""
+        where = f" where {_SLOT}" if only else ""
         with self._writing():
             self._database.execute(
-                "insert or replace into marks select learner, problem, attempt, adjusted, verdict from records"
+                f"insert or replace into marks select learner, problem, attempt, adjusted, verdict from records{where}",
+                only or (),
             )
             for change in changes:
                 self._insert("changes", **vars(change))
@@ -379,12 +382,14 @@ class Store(Results):
                 self._database.execute(f"update attempts set key = '' where {_SLOT} and attempt = ?", slot)
         return len(found)
 
-    def forget(self, learner: str) -> None:
+    def forget(self, person: Person) -> None:
         """Deletes all that is stored of a learner, and what is free in the file, too."""
         with self._writing():
             for table in schema.WITH_A_LEARNER:
-                self._database.execute(f"delete from {table} where learner = ?", [learner])
-            self._database.execute("delete from joins where joined = ?", [learner])
+                self._database.execute(f"delete from {table} where learner = ?", [person.learner])
+            self._database.execute("delete from joins where joined = ?", [person.learner])
+            for user in person.canvas:
+                self._database.execute("delete from sent where user = ?", [user])
         self._database.execute("vacuum")
 
     def rename(self, learner: str, to: str) -> None:

@@ -133,3 +133,30 @@ def test_of_many_changes_the_first_are_shown(store: Store):
     lines = list(marks.lines([replace(change, learner=str(number)) for number in range(25)]))
     assert len(lines) == marks.MOST_SHOWN + 1
     assert lines[-1] == "Mark: 5 more changed; changes.csv has all."
+
+
+def test_a_decision_on_one_mark_publishes_no_other(store: Store, grade: Grade):
+    """After an interrupted batch, marks have changed that no batch has listed yet."""
+    put(store, attempt("ada", "1", 5), attempt("bob", "1", 2))
+    folder = store.folder
+    store.close()
+    assert grade("results", folder, "--set", "ada", "07", "3", "--because", "x").code == 0
+    again = Store(folder)
+    assert [(change.learner, change.mark_before) for change in ended(again)] == [("bob", 4)]
+    assert again.changes()[0].mark_before == 6
+    again.close()
+
+
+@pytest.mark.parametrize("words", [("--set", "ada", "07", "3", "--because", "x"), ("--forget", "ada")])
+def test_a_command_creates_no_results(grade: Grade, tmp_path: Path, words: tuple[str, ...]):
+    run = grade("results", tmp_path / "nowhere", *words)
+    assert (run.code, "contains no results" in run.err) == (2, True), run.err
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_decision_is_told_only_where_it_holds(store: Store):
+    store.decide("ada", NAME, "kept", 4, "kept: x", "1")
+    put(store, attempt("ada", "2", 6))
+    put(store, attempt("ada", "1", 5))
+    (ada,) = [record for record in store.records() if record.learner == "ada"]
+    assert (ada.mark, ada.decided) == (6, "")

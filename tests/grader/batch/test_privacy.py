@@ -21,7 +21,7 @@ def results(tmp_path: Path) -> Path:
     folder = tmp_path / "results"
     store = Store(folder)
     store.remember_intake(
-        [Person("ada (17)", ("17",)), Person("bob (18)", ("18",))], [("ada (17)", "x.zip", "is damaged")]
+        [Person("ada (17)", ("17",), ("4711",)), Person("bob (18)", ("18",))], [("ada (17)", "x.zip", "is damaged")]
     )
     for learner in ("ada (17)", "bob (18)"):
         sources = {NAME: f"# {SECRET}" if "ada" in learner else "# bob"}
@@ -29,9 +29,16 @@ def results(tmp_path: Path) -> Path:
         store.put(lambda learner, own: deadlines.settle(own, [learner], None, best=True), attempt)
     store.publish([Change("now", "ada (17)", NAME, "PASS", 6, "FAIL", 3, "x")])
     store.join("ada at home", "ada (17)", ["h"], "one person")
+    store.remember_sent("canvas", "7", {"4711": 3})
     store.write_tables()
     store.close()
-    for name in ("canvas.csv", "earlier/canvas.csv", "gradescope/ada (17).json", "gradescope/bob (18).json"):
+    for name in (
+        "internal-errors.log",
+        "canvas.csv",
+        "earlier/canvas.csv",
+        "gradescope/ada (17).json",
+        "gradescope/bob (18).json",
+    ):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("bob (18)" if "bob" in name else "ada (17)")
     return folder
@@ -56,6 +63,7 @@ def test_who_is_forgotten_is_in_no_file(grade: Grade, results: Path):
     for path in (path for path in results.rglob("*") if path.is_file()):
         assert b"ada (17)" not in path.read_bytes(), path
         assert SECRET.encode() not in path.read_bytes(), path
+        assert b"4711" not in path.read_bytes(), path
     assert (results / "gradescope" / "bob (18).json").exists()
 
 
