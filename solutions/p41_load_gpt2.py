@@ -59,8 +59,6 @@ def load_gpt2(tensors: Mapping[str, np.ndarray], model: Any) -> None:
         raise ValueError(f"the file has more layers than the model, {len(model.blocks)}")
     if "lm_head.weight" in tensors and not np.array_equal(tensors["lm_head.weight"], tensors["wte.weight"]):
         raise ValueError("lm_head.weight differs from wte.weight, but the model's head is tied")
-    if any(x.ndim != 2 for name, x in tensors.items() if name.endswith(".c_attn.weight")):
-        raise ValueError("c_attn.weight is three matrices side by side")
 
     def layer(target: Any, name: str) -> None:
         weight = target.scale if isinstance(target, nnx.LayerNorm) else target.kernel

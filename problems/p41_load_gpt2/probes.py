@@ -115,7 +115,7 @@ def failing(subject: Subject, case: Case) -> Reading:
         "h.0.mlp.c_fc.weight": whole["h.0.mlp.c_fc.weight"][:, :-1],
         "h.0.mlp.c_proj.weight": whole["h.0.mlp.c_proj.weight"].T,  # as many numbers
         "h.0.ln_1.bias": whole["h.0.ln_1.bias"][:1],
-        "h.0.attn.c_attn.weight": whole["h.0.attn.c_attn.weight"][0],
+        "h.0.attn.c_attn.weight": whole["h.0.attn.c_attn.weight"].T,
     }
     found |= {f"unfit.{name}": raised(ValueError, {**whole, name: array}) for name, array in wider.items()}
     return Reading(dict(found))
