@@ -175,7 +175,7 @@ def _mixed_up(problem: Problem, file: Path, own: bool) -> str:
     "--timeout",
     type=click.FloatRange(0, 86400, min_open=True),
     metavar="S",
-    help="Total time limit for your code, in seconds.",
+    help="Total time limit for your code, in seconds of computing.",
 )
 @click.option("--full", is_flag=True, help="Show whole arrays of the first failure, expected beside yours.")
 @click.option(

@@ -36,7 +36,7 @@ GRADEBOOKS = ("canvas",)
     "--timeout",
     type=click.FloatRange(0, 86400, min_open=True),
     metavar="S",
-    help="Time limit for each submission, in seconds.",
+    help="Time limit for each submission, in seconds of computing.",
 )
 @click.option(
     "--accept-isolation",

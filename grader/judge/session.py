@@ -21,7 +21,8 @@ from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
 from grader.paths import ROOT
 from grader.problem import PROGRAM, Case, Check, Problem
-from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, receive, send
+from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, arrives, receive, send
+from grader.wire.clock import Clock
 from grader.wire.compare import Leaf
 from grader.wire.program import CASE, FILE, ROWS, SAVED, to_save
 
@@ -139,14 +140,15 @@ class Session:
     say: Say = lambda text: None
     isolation: Isolation = NOTHING_RUN
     ended: Failure | None = None
-    _deadline: float = field(default=0.0)
+    _clock: Clock | None = None
+    _computed: float = 0.0  # by the worker's own imports
 
     def begin(self) -> None:
         """Waits until the worker is ready. Its own imports do not count toward the time limit. Raises WorkerStartError, and
         CourseError if the problem's own code cannot be imported there."""
-        if self._deadline:
+        if self._clock:
             return
-        self._deadline = monotonic() + START_SECONDS
+        self._clock = Clock(START_SECONDS, lambda: START_SECONDS)
         ready = self._exchange(None, "ready")
         if isinstance(ready, Failure):
             reason = (self.worker.close().strip() or ready.sentence()).splitlines()[-1]
@@ -156,7 +158,8 @@ class Session:
                 f"The worker of problem {self.problem.label} did not start: {reason}. `grade doctor` checks this machine."
             )
         self.isolation = Isolation.decode(ready.fields["isolation"])
-        self._deadline = monotonic() + self.seconds
+        self._computed = ready.fields["computed"]  # none of a submission's code has run
+        self.restart_clock()
 
     def load(self, variant: str, submission: Submission, draws: int = 0) -> Failure | None:
         """Asks the worker to import a file under the name `variant`. Returns the reason if that fails.
@@ -175,7 +178,11 @@ class Session:
 
     def restart_clock(self) -> None:
         """Allows the whole time again. For references only, which may run for days."""
-        self._deadline = monotonic() + self.seconds
+        self._clock = Clock(self.seconds, self._computing)
+
+    def _computing(self) -> float:
+        """How long the worker has computed since it was ready, in seconds."""
+        return self.worker.cpu_seconds() - self._computed
 
     def ask(self, request: Frame | None, *expected: str) -> Frame | Failure:
         """The answer to a request, of one of these kinds; without a request, the next answer to the former one."""
@@ -202,11 +209,13 @@ class Session:
         if self.ended:
             return self.ended
         try:
-            left = max(0.01, self._deadline - monotonic())
+            clock = self._clock
+            assert clock is not None  # noqa: S101  `begin` made it
+            left = max(0.01, clock.deadline - monotonic())
             self.worker.sock.settimeout(left)
             if frame:
-                send(self.worker.sock, replace(frame, fields={**frame.fields, "within": left}))
-            answer = self._answer()
+                send(self.worker.sock, replace(frame, fields={**frame.fields, "within": left, "of": self.seconds}))
+            answer = self._answer(clock)
             if answer.kind in expected:
                 return answer
             if answer.kind != "raised":
@@ -234,22 +243,24 @@ class Session:
         message = f"no result within {self.seconds:g} s; is there an infinite loop?"
         return Failure("timeout", message=message, frames=frames)
 
-    def _answer(self) -> Frame:
+    def _answer(self, clock: Clock) -> Frame:
         """The next frame other than progress. Once the time is up, only the worker's report on that counts."""
         try:
-            answer = self._next_frame()
+            answer = self._next_frame(clock)
         except ChannelError as error:
-            if monotonic() < self._deadline:
+            if not clock.is_up():
                 raise
             raise DeadlineExceededError("no answer in time") from error
-        if monotonic() < self._deadline or (answer.kind, answer.fields.get("kind")) == ("raised", "timeout"):
+        if (answer.kind, answer.fields.get("kind")) == ("raised", "timeout") or not clock.is_up():
             return answer
         raise DeadlineExceededError("no answer in time")
 
-    def _next_frame(self) -> Frame:
+    def _next_frame(self, clock: Clock) -> Frame:
         """The next frame other than progress, which goes to `say`."""
         for _ in range(MOST_PROGRESS):
-            answer = receive(self.worker.sock, self._deadline + GRACE_SECONDS)
+            while not arrives(self.worker.sock, clock.deadline) and not clock.is_up():
+                pass  # it has more time
+            answer = receive(self.worker.sock, max(clock.deadline, monotonic()) + GRACE_SECONDS)
             if answer.kind != "progress" or not self.problem.long_runs:
                 return answer
             self.say(_progress(answer.fields))

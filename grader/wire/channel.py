@@ -124,6 +124,18 @@ def send(sock: socket.socket, frame: Frame) -> None:
         raise ChannelClosedError(str(error)) from None
 
 
+def arrives(sock: socket.socket, deadline: float) -> bool:
+    """Whether something can be read before the deadline, in seconds of `time.monotonic`, or the other side has hung up."""
+    sock.settimeout(max(0.001, deadline - monotonic()))
+    try:
+        sock.recv(1, socket.MSG_PEEK)
+    except TimeoutError:
+        return False
+    except OSError:
+        pass  # `receive` says so
+    return True
+
+
 def receive(sock: socket.socket, deadline: float | None = None) -> Frame:
     """Reads one frame. `deadline`, in seconds of `time.monotonic`, covers the whole frame.
 

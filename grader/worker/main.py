@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic, process_time
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -37,6 +38,7 @@ from grader.isolation.job import Job, Launch
 from grader.isolation.sandbox import inherited
 from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
+from grader.wire.clock import Clock
 from grader.wire.program import CASE, FILE, decode
 from grader.worker import probes, raised
 from grader.worker.files import packed, unpacked
@@ -152,7 +154,7 @@ def work(sock: socket.socket, launch: Launch, runtime: ProblemRuntime, *, namesp
     isolation = confine(launch, namespaced=namespaced)
     if launch.spare:
         warm_up()
-    send(sock, Frame("ready", {"isolation": isolation.encode()}))
+    send(sock, Frame("ready", {"isolation": isolation.encode(), "computed": process_time()}))
 
     def say(step: int, steps: int, loss: float) -> None:
         send(sock, Frame("progress", {"step": step, "steps": steps, "loss": float(loss)}))
@@ -168,6 +170,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
     # Freed when a submission runs out of memory, so that this process can still report it: the traceback keeps all that the
     # submission allocated alive. Never written, so it takes no physical memory.
     reserve: list[Any] = []
+    began = process_time()  # what this process has imported is not the submission's time
     while True:
         reserve = reserve or [np.empty(16 << 20, np.uint8)]
         try:
@@ -175,7 +178,9 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
         except ChannelError:
             return
         try:
-            with time_limit(request.fields["within"], sources.filenames, request.fields.get("cpu", math.inf)):
+            fields, left = request.fields, request.fields["within"]
+            clock = Clock(fields["of"], lambda: process_time() - began, monotonic() + left)
+            with time_limit(left, clock, sources.filenames, fields.get("cpu", math.inf)):
                 answer = state.answer(request)
         except BaseException as error:  # a submission may raise anything, SystemExit included
             reserve.clear()

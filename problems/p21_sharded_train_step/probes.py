@@ -18,12 +18,12 @@ from grader.worker.tracing import given
 
 
 class Layers(nnx.Module):
-    """Three layers, stacked as in problem 17."""
+    """Four layers, stacked as in problem 17."""
 
     def __init__(self) -> None:
-        self.stack = nnx.Linear(8, 6, rngs=nnx.Rngs(0))
-        self.stack.kernel = nnx.Param(jnp.zeros((3, 8, 6)))
-        self.stack.bias = nnx.Param(jnp.zeros((3, 6)))
+        self.stack = nnx.Linear(12, 8, rngs=nnx.Rngs(0))
+        self.stack.kernel = nnx.Param(jnp.zeros((4, 12, 8)))
+        self.stack.bias = nnx.Param(jnp.zeros((4, 8)))
 
 
 def placing(subject: Subject, case: Case) -> Reading:

@@ -91,14 +91,14 @@ def steps(accepted: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         residual = missing / missing.sum(axis=1, keepdims=True)
         if count < N:
             uniforms[count] = accept[count] + (1 - accept[count]) * rng.uniform(0.2, 0.8)
-            right, wrong = residual[count], [target[count], draft[count], abs(target[count] - draft[count]) / 2,
-                                             missing[count], residual[count + 1], target[N]]  # fmt: skip
+            right, wrong = residual[count], [draft[count], target[N], target[count], abs(target[count] - draft[count]) / 2,
+                                             missing[count], residual[count + 1]]  # fmt: skip
         else:
             right, wrong = target[N], [draft[N - 1], residual[N - 1], target[N - 1]]
         again = uniforms[count] if count < N else 0.0
-        last = next((u for u in rng.permutation(np.linspace(0.02, 0.98, 97)) if _tells(u, again, right, wrong)), None)
-        if last is not None and accept.min() > 0.1 and (count == N or accept[count] < 0.8):
-            return {**values, "uniforms": np.append(uniforms, last).astype("float32")}
+        last = _telling(rng.permutation(np.linspace(0.02, 0.98, 97)), again, right, wrong)
+        if last.size and accept.min() > 0.1 and (count == N or accept[count] < 0.8):
+            return {**values, "uniforms": np.append(uniforms, last[0]).astype("float32")}
 
 
 def smallest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -142,16 +142,17 @@ def largest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-def _tells(u: float, again: float, right: Any, wrong: Any) -> bool:
-    """Whether `u` is far from all limits and draws a token from `right` that no mistake gives: `again` in place of `u`, the first
-    or the most likely token, one of the distributions `wrong`.
+def _telling(numbers: Any, again: float, right: Any, wrong: Any) -> Any:
+    """Those of the `numbers` that are far from all limits and draw a token from `right` that no mistake gives: `again` in place of
+    the number, the first or the most likely token, one of the distributions `wrong`, of which the first two give two tokens.
     """
     import numpy as np
 
     ends = np.cumsum([right, *wrong], axis=1)
-    token, *others = np.argmax(ends > u, axis=1)
-    others += [0, np.argmax(right), np.argmax(ends[0] > again)]
-    return token not in others and abs(ends - u).min() > APART
+    far = np.abs(ends[:, :, None] - numbers).min(axis=(0, 1)) > APART
+    token, *others = np.argmax(ends[:, :, None] > numbers, axis=1)
+    taken = [*others, 0, np.argmax(right), np.argmax(ends[0] > again)]
+    return numbers[far & (others[0] != others[1]) & np.all([token != other for other in taken], axis=0)]
 
 
 ARGUMENTS = ("target", "draft", "drafted")
