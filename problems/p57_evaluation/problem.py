@@ -41,12 +41,13 @@ def apart(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def probabilities(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Log-probabilities of a text, of which some tokens have many bytes and special ones none."""
+    """Log-probabilities of a text, of which some tokens have many bytes and special ones none. The first has 9, the last 2."""
     import numpy as np
 
     N = sizes["N"]
     byte_lengths = rng.permutation([0, 1, 1, 2, 3, 4, 5, 7, 9])
-    token_ids = np.append(np.argmax(byte_lengths), rng.permutation([*range(9), *rng.integers(0, 9, N)]))
+    first, last = np.argmax(byte_lengths), np.argmax(byte_lengths == 2)
+    token_ids = np.array([first, *rng.permutation([*range(9), *rng.integers(0, 9, N)]), last])
     return {
         "log_probs": -rng.exponential(2.0, len(token_ids) - 1).astype("float32"),
         "token_ids": token_ids.astype("int32"),
