@@ -21,6 +21,7 @@ from grader.batch import (
     identity,
     intake,
     marks,
+    regrades,
     roster,
     run,
     summary,
@@ -30,7 +31,7 @@ from grader.batch.faults import Faults
 from grader.batch.identity import Directory
 from grader.batch.intake import Intake
 from grader.batch.marks import Keeping
-from grader.batch.records import Person, Record, Regrade
+from grader.batch.records import Person, Record
 from grader.batch.store import DATABASE, Results, Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
@@ -53,7 +54,8 @@ class BatchOptions:
     the tables. `deadlines`, `roster` and `groups` are files. Of several attempts the best one counts, or the last one unless
     `best`.
     `name` is that of the class, and `keeping` says which marks stay that would change without a new submission. `regrade` names
-    what to grade again, as LEARNER or LEARNER:NN, and `because` says why. `feedback` is a folder for a page for each learner,
+    what to grade again, as LEARNER or LEARNER:NN, `regrade_checks` a problem and one of its checks, for everybody, and `because`
+    says why. `feedback` is a folder for a page for each learner,
     which has the failing cases if `show_cases` is set. `without` are the files that an earlier batch had and this one shall not.
     """
 
@@ -75,12 +77,15 @@ class BatchOptions:
     name: str = ""
     keeping: Keeping = ""
     without: tuple[str, ...] = ()
+    regrade_checks: tuple[tuple[str, str], ...] = ()
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
     """Grades new and changed submissions, writes the results, and yields lines for the terminal. Raises CommandError."""
-    if bool(options.regrade) != bool(options.because.strip()):
-        raise UsageError("--regrade needs --because with the reason, and --because needs --regrade.")
+    if bool(options.regrade or options.regrade_checks) != bool(options.because.strip()):
+        raise UsageError(
+            "--regrade and --regrade-check need --because with the reason, and --because needs one of these."
+        )
     if options.show_cases and not options.feedback:
         raise UsageError("--show-cases needs --feedback with the folder for the pages.")
     if options.problems is not None and not options.problems.strip():
@@ -118,7 +123,10 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         ]
         yield from (f"Note: {note}." for note in notes)
         yield from _unused_lines(intake_)
-        to_regrade = [_regrade(word, directory, intake_) for word in options.regrade]
+        to_regrade = [
+            *(regrades.of_learner(word, directory, intake_) for word in options.regrade),
+            *(regrades.of_check(number, check, intake_) for number, check in options.regrade_checks),
+        ]
         seed_file = options.seed_file or results / SEED
         if options.seed_file is None:
             create_seed(seed_file)
@@ -129,7 +137,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         if "seed" in causes.names:
             yield "Note: existing results are from another seed and will be regraded."
         store.publish_new()  # those of an earlier version, which remembered none
-        _request(store, to_regrade, options.because)
+        regrades.record(store, to_regrade, options.because)
         requested = store.regrades()
         plan = run.plan(intake_, store, seed, options.timeout, options.least)
         if again := causes.graded_again():
@@ -153,14 +161,14 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
                 raise Interrupted(
                     f"Interrupted with {store.saved()} of {len(plan.wanted)} results saved. Rerun the command to resume."
                 ) from None
-        done = _carried_out(requested, store.regrades())
+        done = regrades.carried_out(requested, store.regrades())
         changes = marks.publish(store, causes, done, options.keeping, best=options.best)
         grounds.remember(store)
         for name in FILES:
             path = getattr(options, name)
             store.remember(name, str(path.resolve()) if path else "")
         records = store.records()
-        yield from _regraded_lines(done)
+        yield from regrades.lines(done)
         yield from marks.lines(changes)
         yield from map(str, store.write_tables())
         books = list[Path]()
@@ -300,46 +308,6 @@ def _settle(
         return deadlines.settle(wanted, names.get(learner, (learner,)), rules, best=best)
 
     return settle
-
-
-def _regrade(word: str, directory: Directory, intake_: Intake) -> tuple[str, list[str]]:
-    """The learner and the problems that LEARNER or LEARNER:NN means. Raises UsageError."""
-    names: list[str] = [problem.name for problem in intake_.problems]
-    learner, colon, number = word.rpartition(":")
-    if colon and word not in directory:
-        problem = catalog.find(number)
-        if problem.name not in names:
-            raise UsageError(f"--regrade {word}: problem {problem.label} is not graded in this batch.")
-        names = [problem.name]
-    else:
-        learner = word
-    person = directory.find(learner)
-    if person is None:
-        close = directory.near(learner, 2)
-        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-        raise UsageError(f"--regrade {word}: there is no learner {learner!r} in this class.{hint}")
-    return person.learner, names
-
-
-def _request(store: Store, to_regrade: Sequence[tuple[str, list[str]]], because: str) -> None:
-    for learner, names in to_regrade:
-        if not sum([store.request_regrade(learner, name, because) for name in names]):
-            labels = ", ".join(ProblemName(name).label for name in names)
-            raise UsageError(f"{store.folder} has no submission of {learner!r} for problem {labels} to grade again.")
-
-
-def _regraded_lines(regrades: Sequence[Regrade]) -> Iterator[str]:
-    for new in regrades:
-        change = f"{new.verdict_before}, {new.score_before} -> {new.verdict_after}, {new.score_after}"
-        yield f"Regraded {new.learner}, problem {ProblemName(new.problem).label}: {change} ({new.because})."
-
-
-def _carried_out(before: Sequence[Regrade], after: Sequence[Regrade]) -> list[Regrade]:
-    return [
-        new
-        for old, new in zip(before, after, strict=True)
-        if old.verdict_after is None and new.verdict_after is not None
-    ]
 
 
 def _gradebooks(name: str, records: Sequence[Record], people: Sequence[Person], folder: Path) -> Iterator[Path]:

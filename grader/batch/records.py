@@ -149,7 +149,7 @@ def without_zeros(text: str) -> str:
 
 @dataclass(frozen=True)
 class Regrade:
-    """What grading an attempt again has changed. The values after it are None until that is done."""
+    """What grading an attempt again has changed: of all checks, or of one. The values after it are None until that is done."""
 
     at: str
     learner: str
@@ -159,6 +159,7 @@ class Regrade:
     score_before: int
     verdict_after: str | None
     score_after: int | None
+    check_name: str = ""
 
 
 @dataclass(frozen=True)

@@ -156,12 +156,13 @@ def carry_out(
     store.apply_points({each.name: {check.name: check.points for check in each.checks} for each in problems})
     store.put(settle, *plan.settled)
     store.settle(settle, sorted({learner for learner, _ in plan.wanted}))
+    some_checks = store.of_some_checks()
     for task, graded in results:
         slots = [_slot(task), *plan.same.get(_slot(task), [])]
         for slot in slots:
             attempt = plan.to_store[slot]
             try:
-                store.put(settle, _graded(attempt, graded))
+                store.put(settle, _graded(attempt, _of_checks(graded, some_checks.get(slot))))
             except CommandError:
                 raise
             except Exception as error:  # whatever it is, the rest of the class is graded
@@ -337,6 +338,16 @@ def _not_run(item: IntakeItem, *, attempted: bool) -> StoredAttempt:
 def _refused(attempt: StoredAttempt, verdict: Verdict, reason: str) -> StoredAttempt:
     report = judge.refused(catalog.load(attempt.problem), attempt.file, verdict, reason)
     return replace(attempt, key="", verdict=str(verdict), score=0, message=reason, report=PublicReport.of(report))
+
+
+def _of_checks(graded: Graded | str, kept: tuple[list[str], PublicReport] | None) -> Graded | str:
+    """The result, with only these checks replaced, where only some were to be graded again."""
+    if kept is None or isinstance(graded, str):
+        return graded
+    names, report = kept
+    for name in names:
+        report = report.with_check(name, graded.report)
+    return replace(graded, report=report)
 
 
 def _graded(attempt: StoredAttempt, graded: Graded | str) -> StoredAttempt:

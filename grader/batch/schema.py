@@ -1,11 +1,12 @@
 """The tables of a results database, and what brings those of the version before up to date."""
 
-VERSION = "4"
+VERSION = "5"
 
 FACTS = "create table if not exists facts (name text primary key, value text not null);"
 # An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts, and
 # `decided` what somebody decided of the mark: 'hand' is that mark, 'least' no lower one, 'kept' that mark for that attempt.
-# `marks` are those that the last batch ended with, and `changes` lists those that changed without a new submission.
+# Of a regrade with a `check_name`, only that
+# check counts. `marks` are those that the last batch ended with, and `changes` lists those that changed without a new submission.
 # `sent` has the marks that a course system was sent, by its address with the course, and its own numbers.
 TABLES = """
 create table if not exists attempts (
@@ -50,7 +51,8 @@ create table if not exists learners (
 create table if not exists unused (learner text not null, file text not null, reason text not null);
 create table if not exists regrades (
     number integer primary key, at text not null, learner text not null, problem text not null, attempt text not null,
-    because text not null, verdict_before text not null, score_before integer not null, verdict_after text, score_after integer
+    because text not null, verdict_before text not null, score_before integer not null, verdict_after text, score_after integer,
+    check_name text not null default ''
 );
 create table if not exists joins (
     number integer primary key, at text not null, learner text not null, ids text not null, joined text not null,
@@ -69,6 +71,10 @@ update facts set value = '3' where name = 'schema';
     "3": """
 drop view if exists records;
 update facts set value = '4' where name = 'schema';
+""",
+    "4": """
+alter table regrades add column check_name text not null default '';
+update facts set value = '5' where name = 'schema';
 """,
 }
 _BY_SLOT = ("attempts", "counted", "decided", "marks")

@@ -99,6 +99,20 @@ class Results:
         names = ", ".join(field.name for field in fields(Regrade))
         return [Regrade(*row) for row in self._database.execute(f"select {names} from regrades order by number")]
 
+    def of_some_checks(self) -> dict[tuple[str, str, str], tuple[list[str], PublicReport]]:
+        """The attempts of which only some checks are to be graded again: the names of these, and the report with the others."""
+        asked: dict[tuple[str, str, str], list[str]] = {}
+        query = "select learner, problem, attempt, check_name from regrades where verdict_after is null order by number"
+        for learner, problem, attempt, check in self._database.execute(query):
+            asked.setdefault((learner, problem, attempt), []).append(check)
+        found: dict[tuple[str, str, str], tuple[list[str], PublicReport]] = {}
+        for slot, checks in asked.items():
+            query = f"select report from attempts where {_SLOT} and attempt = ?"
+            report = _decoded(self._database.execute(query, slot).fetchone()[0])
+            if report and "" not in checks:
+                found[slot] = checks, report
+        return found
+
     def people(self) -> dict[str, Person]:
         """Who the learners are, by name."""
         rows = self._database.execute("select learner, ids, canvas, section from learners")
@@ -363,8 +377,8 @@ class Store(Results):
                 (number, learner, problem, attempt, number - 1),
             )
 
-    def request_regrade(self, learner: str, problem: str, because: str) -> int:
-        """Makes the next batch grade a learner's submissions for a problem again, and records why.
+    def request_regrade(self, learner: str, problem: str, because: str, check: str = "") -> int:
+        """Makes the next batch grade a learner's submissions for a problem again, all checks or one, and records why.
 
         Returns the number of submissions. Asking again before that is done changes nothing.
         """
@@ -372,12 +386,15 @@ class Store(Results):
         with self._writing():
             for attempt in found:
                 slot = (learner, problem, attempt.attempt)
-                query = f"select 1 from regrades where {_SLOT} and attempt = ? and verdict_after is null"
-                if self._database.execute(query, slot).fetchone():
+                query = (
+                    f"select 1 from regrades where {_SLOT} and attempt = ? and check_name = ? and verdict_after is null"
+                )
+                if self._database.execute(query, (*slot, check)).fetchone():
                     continue
                 self._insert(
                     "regrades", at=datetime.now(UTC).isoformat(timespec="seconds"), learner=learner, problem=problem,
                     attempt=attempt.attempt, because=because, verdict_before=attempt.verdict, score_before=attempt.score,
+                    check_name=check,
                 )  # fmt: skip
                 self._database.execute(f"update attempts set key = '' where {_SLOT} and attempt = ?", slot)
         return len(found)

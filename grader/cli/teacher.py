@@ -77,7 +77,15 @@ GRADEBOOKS = ("canvas",)
     metavar="LEARNER[:NN]",
     help="Grade a learner's submissions again, of problem NN or all.",
 )
-@click.option("--because", default="", metavar="TEXT", help="The reason for --regrade, for the record.")
+@click.option(
+    "--regrade-check",
+    "regrade_checks",
+    nargs=2,
+    multiple=True,
+    metavar="NN CHECK",
+    help="Grade one check of problem NN again, by its name, for everybody; the other checks keep their results.",
+)
+@click.option("--because", default="", metavar="TEXT", help="The reason for a regrade, for the record.")
 @click.option("--never-lower", is_flag=True, help="Keep a mark that would fall without a new submission.")
 @click.option("--keep-marks", is_flag=True, help="Keep every mark that would change without a new submission.")
 @click.option(
@@ -111,6 +119,7 @@ def batch(
     name: str,
     groups: Path | None,
     regrade: tuple[str, ...],
+    regrade_checks: tuple[tuple[str, str], ...],
     because: str,
     never_lower: bool,
     keep_marks: bool,
@@ -136,6 +145,7 @@ def batch(
         problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
         deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups, name,
         "all" if keep_marks else "lower" if never_lower else "", tuple(word.replace("-", "_") for word in without),
+        regrade_checks,
     )  # fmt: skip
     for line in command.batch(submissions, results, options):
         click.echo(printable(line))

@@ -27,6 +27,12 @@ class Verdict(StrEnum):
         return list(Verdict).index(self)
 
 
+def overall(verdicts: Sequence[Verdict]) -> Verdict:
+    """The most severe verdict of some checks; NOT ATTEMPTED only if none passed."""
+    worst = max(verdicts, key=lambda verdict: verdict.severity)
+    return Verdict.FAIL if worst is Verdict.NOT_ATTEMPTED and Verdict.PASS in verdicts else worst
+
+
 @dataclass(frozen=True)
 class CheckResult:
     """The verdict on one check, and one sentence that says why it failed.
@@ -85,10 +91,7 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """The most severe verdict of the checks; NOT ATTEMPTED only if no check passed."""
-        worst = max((result.verdict for result in self.checks), key=lambda verdict: verdict.severity)
-        if worst is Verdict.NOT_ATTEMPTED and any(result.passed for result in self.checks):
-            return Verdict.FAIL
-        return worst
+        return overall([result.verdict for result in self.checks])
 
     @property
     def score(self) -> int:

@@ -13,7 +13,7 @@ from commandline.problem_name import ProblemName
 from grader.course import catalog
 from grader.course.catalog import Misconception
 from grader.isolation.level import NOTHING_RUN
-from grader.judge.verdict import CheckResult, Report, Verdict
+from grader.judge.verdict import CheckResult, Report, Verdict, overall
 from grader.problem import Case
 
 SCHEMA = 1
@@ -137,6 +137,23 @@ class PublicReport:
         checks = tuple(replace(check, points=points[check.name]) for check in self.checks)
         score = sum(check.points for check in checks if check.passed)
         return replace(self, checks=checks, score=score, points=sum(points.values()))
+
+    def with_check(self, name: str, again: PublicReport) -> PublicReport:
+        """The same results, but for the check of that name, and for checks that are new, those of grading `again`."""
+        if not self.executed:
+            return again
+        old = {check.name: check for check in self.checks}
+        checks = tuple(check if check.name == name else old.get(check.name, check) for check in again.checks)
+        failed = next((check for check in checks if not check.passed), None)
+        told = (
+            again if failed is None or failed.name == name or failed.name not in old else self
+        )  # of the first failure
+        points = sum(check.points for check in checks)
+        return replace(
+            told, checks=checks, verdict=overall([check.verdict for check in checks]),
+            score=sum(check.points for check in checks if check.passed), points=points,
+            misconception=told.misconception if failed else None,
+        )  # fmt: skip
 
     def encode(self) -> dict[str, Any]:
         """The report as JSON values."""

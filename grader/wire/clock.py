@@ -4,7 +4,9 @@ from collections.abc import Callable
 from time import monotonic
 
 PATIENCE = 10.0  # times the limit, for a worker that computes whenever the machine lets it
-ASLEEP = 0.02  # of the time spent computing: what computes less waits for itself, and a machine with 100 programs gives more
+ASLEEP = (
+    0.02  # of the time spent computing: what computes less waits for itself, and a machine with 100 programs gives more
+)
 LEAST_LOOK = 0.5  # seconds, in which the computing time can be measured that precisely
 NEARLY = 0.05  # of the limit: with less than that left, the time is up
 

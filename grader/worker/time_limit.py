@@ -24,8 +24,8 @@ LEAST_INTERVAL = 0.01  # seconds between two looks
 
 @contextlib.contextmanager
 def time_limit(seconds: float, clock: Clock, files: Mapping[str, str], cpu_seconds: float = math.inf) -> Iterator[None]:
-    """Raises OutOfTimeError when the clock, which has `seconds` left, is up, or after `cpu_seconds` of computing, where the system
-    has timers. The judge ends a process that ignores it.
+    """Raises OutOfTimeError when the clock, which has `seconds` left, is up, or after `cpu_seconds` of computing, where the
+    system has timers. The judge ends a process that ignores it.
 
     Raises RecursionError before, if a function of one of the `files` calls itself without end.
     """

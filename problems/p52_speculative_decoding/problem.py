@@ -143,8 +143,8 @@ def largest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def _telling(numbers: Any, again: float, right: Any, wrong: Any) -> Any:
-    """Those of the `numbers` that are far from all limits and draw a token from `right` that no mistake gives: `again` in place of
-    the number, the first or the most likely token, one of the distributions `wrong`, of which the first two give two tokens.
+    """Those of the `numbers` that are far from all limits and draw a token from `right` that no mistake gives: `again` in place
+    of the number, the first or the most likely token, one of the distributions `wrong`, of which the first two give two tokens.
     """
     import numpy as np
 

@@ -154,8 +154,8 @@ def test_an_export_of_a_part_of_the_class_takes_nothing_from_the_others(submit: 
     ("options", "message"),
     [
         (BatchOptions(problems=" "), "--problems is empty"),
-        (BatchOptions(regrade=("ada",)), "--regrade needs --because"),
-        (BatchOptions(because="why"), "--because needs --regrade"),
+        (BatchOptions(regrade=("ada",)), "--regrade-check need --because"),
+        (BatchOptions(because="why"), "--because needs one of these"),
         (BatchOptions(regrade=("ada:08",), because="x"), "problem 08 is not graded in this batch"),
         (BatchOptions(regrade=("bab",), because="x"), "there is no learner 'bab' in this class. Did you mean 'bob'?"),
         (BatchOptions(regrade=("bob",), because="x"), "has no submission of 'bob' for problem 07 to grade again"),

@@ -31,7 +31,8 @@ def at(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("share", "ends"), [(1.0, 10.0), (0.97, 10.0), (0.5, 20.0), (0.25, 40.0), (0.15, 65.0), (0.05, 100.0), (0.01, 10.0), (0.0, 10.0)]
+    ("share", "ends"),
+    [(1.0, 10.0), (0.97, 10.0), (0.5, 20.0), (0.25, 40.0), (0.15, 65.0), (0.05, 100.0), (0.01, 10.0), (0.0, 10.0)],
 )
 def test_the_limit_is_computing_time_up_to_some_patience(at, share, ends):
     """A worker that gets this share of the CPU has so long; one that sleeps has no more than on an idle machine."""
