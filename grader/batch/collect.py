@@ -168,12 +168,12 @@ class _LearnerFiles:
         return replace(item, submission=Submission(path.name, sources), notes=(*choice.notes, *reading_notes))
 
     def _beside(self, name: str) -> str | None:
-        choice = self._chosen.get(name)
+        choice = self._chosen.get(recognize.present_name(name) or name)
         if choice is None or choice.file is None:
             return None
         self._used.add(choice.file.file.path)
         try:
-            return self._text(catalog.load(name), choice.file)[0]
+            return self._text(catalog.load(recognize.present_name(name) or name), choice.file)[0]
         except UnreadableSubmissionError as error:
             raise submission.unusable_import(str(error)) from None
 

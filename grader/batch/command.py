@@ -21,6 +21,7 @@ from grader.batch import (
     identity,
     intake,
     marks,
+    moves,
     regrades,
     roster,
     run,
@@ -105,6 +106,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
     )
     store = Store(results)
     try:
+        yield from (f"Note: {note}." for note in moves.follow(store))
         if options.groups:
             intake_.notes += groups.apply(groups.read(options.groups), intake_)
         renamed = [*identity.recognize(intake_, store)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from commandline.problem_name import ProblemName
 from grader.batch.archive import RefusedFileError
 from grader.batch.exports import SubmittedFile
 from grader.course import catalog
@@ -89,8 +90,16 @@ def by_name(file: SubmittedFile) -> Candidate | None:
     return Candidate(file, problem, stem == problem) if problem else None
 
 
+def present_name(name: str) -> str | None:
+    """The present name of the problem with the slug of that name: the course may have moved it."""
+    known = ProblemName.parse(name)
+    return _slugs().get(tuple(known.slug.split("_"))) if known else None
+
+
 def _meant(stem: str) -> str | None:
-    """The problem that a stem means."""
+    """The problem that a stem means. In a whole name the slug decides: the file may be older than the problem's number."""
+    if present := present_name(stem):
+        return present
     words = _WORDS.findall(stem)
     number = _NUMBER.fullmatch(stem)
     if words and _NUMBER.fullmatch(words[0]):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from grader.judge import cache
 from grader.report.json import PublicReport
 from grader.report.redacted import redacted
 
@@ -98,6 +99,12 @@ class StoredAttempt:
     submitted: str = ""
     marked_late: bool = False
     members: str = ""
+
+    def identified(self) -> "StoredAttempt":
+        """The attempt with what it is known by: its text, its file and its time. Without a text, the message says why."""
+        text = [part for pair in sorted(self.sources.items()) for part in pair] or [self.message]
+        digest = cache.digest([self.problem, self.file, self.submitted, str(self.marked_late), *text])
+        return replace(self, attempt=digest)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from grader.batch.tasks import Graded, Task
 from grader.course import catalog
 from grader.isolation.level import Level
 from grader.isolation.sandbox import ForkServer
-from grader.judge import cache, judge
+from grader.judge import judge
 from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
 from grader.report.json import PublicReport
@@ -175,15 +175,12 @@ def _slot(task: Task) -> AttemptSlot:
 
 
 def _attempt(item: IntakeItem, source: Submission | None) -> StoredAttempt:
-    """The attempt that an item is, without a result. What it is known by covers its text and its time."""
-    submitted = item.submitted.isoformat() if item.submitted else ""
-    sources = dict(source.sources) if source else {}
-    text = [part for pair in sorted(sources.items()) for part in pair] or [item.refused]
-    attempt = cache.digest([item.problem, item.file, submitted, str(item.late), *text])
+    """The attempt that an item is, without a result."""
     return StoredAttempt(
-        item.learner, item.problem, attempt, "", item.file, "", 0, catalog.load(item.problem).points,
-        notes="; ".join(item.notes), sources=sources, submitted=submitted, marked_late=item.late, members=item.members,
-    )  # fmt: skip
+        item.learner, item.problem, "", "", item.file, "", 0, catalog.load(item.problem).points, message=item.refused,
+        notes="; ".join(item.notes), sources=dict(source.sources) if source else {},
+        submitted=item.submitted.isoformat() if item.submitted else "", marked_late=item.late, members=item.members,
+    ).identified()  # fmt: skip
 
 
 def _name(attempt: StoredAttempt) -> str:

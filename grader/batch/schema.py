@@ -79,7 +79,20 @@ update facts set value = '5' where name = 'schema';
 }
 _BY_SLOT = ("attempts", "counted", "decided", "marks")
 WITH_A_LEARNER = (*_BY_SLOT, "changes", "regrades", "unused", "learners", "joins")
+WITH_AN_ATTEMPT = (*_BY_SLOT, "regrades")
 # The attempts of the old name come before those of the new one. Of an attempt that both have, one is left.
+MOVING = (
+    """update attempts set number = number + (
+        select coalesce(max(number), 0) from attempts old where old.learner = attempts.learner and old.problem = :old
+    ) where problem = :new""",
+    *(f"update or ignore {table} set problem = :new where problem = :old" for table in _BY_SLOT),
+    *(f"delete from {table} where problem = :old" for table in _BY_SLOT),
+    *(f"update {table} set problem = :new where problem = :old" for table in ("changes", "regrades")),
+    *(
+        f"update or replace facts set name = '{fact}:' || :new where name = '{fact}:' || :old"
+        for fact in ("semantics", "points")
+    ),
+)
 RENAMING = (
     """update attempts set number = number + (
         select coalesce(max(number), 0) from attempts old where old.learner = :old and old.problem = attempts.problem

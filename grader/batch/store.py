@@ -4,13 +4,14 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from commandline import files
 from commandline.errors import UsageError
+from commandline.problem_name import ProblemName
 from grader.batch import schema
 from grader.batch.deadlines import Attempt, Settled
 from grader.batch.records import COLUMNS, Change, Join, Mark, Person, Record, Regrade, StoredAttempt, collated, whole
@@ -150,6 +151,10 @@ class Results:
         """Which learners turned out to be the same, in order."""
         rows = self._database.execute("select at, learner, ids, joined, because from joins order by number")
         return [Join(at, learner, tuple(json.loads(ids)), joined, why) for at, learner, ids, joined, why in rows]
+
+    def problems(self) -> list[str]:
+        """The names of the problems that have results, sorted."""
+        return [name for (name,) in self._database.execute("select distinct problem from attempts order by problem")]
 
     def submitters(self) -> dict[str, set[str]]:
         """The learners with a stored submission, and the problems that they have one for."""
@@ -408,6 +413,32 @@ class Store(Results):
             for user in person.canvas:
                 self._database.execute("delete from sent where user = ?", [user])
         self._database.execute("vacuum")
+
+    def move(self, problem: str, to: str) -> None:
+        """Gives a problem another name. If there are results under both, those of the old name come first."""
+        names = {"old": problem, "new": to}
+        with self._writing():
+            rows = self._database.execute("select * from attempts where problem = ?", [problem]).fetchall()
+            for row in map(dict, rows):
+                sources = {to if name == problem else name: text for name, text in json.loads(row["sources"]).items()}
+                report = _decoded(row["report"])
+                known = StoredAttempt(
+                    row["learner"], to, "", "", row["file"], "", 0, 0, message=row["message"], sources=sources,
+                    submitted=row["submitted"], marked_late=bool(row["marked_late"]),
+                )  # fmt: skip
+                attempt = known.identified().attempt if row["attempt"] else ""
+                self._database.execute(
+                    f"update attempts set sources = ?, report = ? where {_SLOT} and attempt = ?",
+                    (json.dumps(sources), dumps(replace(report, problem=ProblemName(to))) if report else "",
+                     row["learner"], problem, row["attempt"]),
+                )  # fmt: skip
+                for table in schema.WITH_AN_ATTEMPT:
+                    self._database.execute(
+                        f"update or ignore {table} set attempt = ? where {_SLOT} and attempt = ?",
+                        (attempt, row["learner"], problem, row["attempt"]),
+                    )
+            for statement in schema.MOVING:
+                self._database.execute(statement, names)
 
     def rename(self, learner: str, to: str) -> None:
         """Gives a learner another name. If somebody has it already, that one gets all attempts, and the better marks count."""
