@@ -97,9 +97,7 @@ def present_name(name: str) -> str | None:
 
 
 def _meant(stem: str) -> str | None:
-    """The problem that a stem means. In a whole name the slug decides: the file may be older than the problem's number."""
-    if present := present_name(stem):
-        return present
+    """The problem that a stem means."""
     words = _WORDS.findall(stem)
     number = _NUMBER.fullmatch(stem)
     if words and _NUMBER.fullmatch(words[0]):
