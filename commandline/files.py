@@ -133,17 +133,22 @@ def require_regular(status: os.stat_result) -> None:
         raise NotRegularFileError(f"is a {kind}; replace it with a regular file")
 
 
+def private_mode(folder: Path) -> int:
+    """The mode of a file that only its owner may read: and the owner's group, in a folder that the owner has opened to it."""
+    return 0o660 if folder.is_dir() and folder.stat().st_mode & stat.S_IWGRP else 0o600
+
+
 _held: set[object] = set()  # filelock releases a lock that nothing refers to
 
 
-def lock(path: Path) -> Callable[[], None] | None:
+def lock(path: Path, mode: int = 0o644) -> Callable[[], None] | None:
     """Locks a file until the returned function is called or this process ends. None if it is already locked.
 
-    Raises OSError if the file cannot be created.
+    A new file gets this mode. Raises OSError if the file cannot be created.
     """
     from filelock import FileLock, Timeout  # takes 40 ms, and most commands lock nothing
 
-    held = FileLock(path, blocking=False, thread_local=False)
+    held = FileLock(path, mode=mode, blocking=False, thread_local=False)
     try:
         held.acquire()
     except Timeout:

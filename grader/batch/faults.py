@@ -4,6 +4,8 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
+from commandline import files
+
 MESSAGE = "internal error of the grader (not your fault)"
 
 
@@ -22,7 +24,7 @@ class Faults:
         """Logs the traceback of an error that was raised in another process. `error` is its type."""
         self.count += 1
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        self.log.touch(0o600)  # a traceback may hold numbers of secret cases
+        self.log.touch(files.private_mode(self.log.parent))  # a traceback may hold numbers of secret cases
         with self.log.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {learner}\n{text}\n")
         return f"{MESSAGE}: {error}"

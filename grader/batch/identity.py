@@ -5,9 +5,12 @@ from pathlib import Path
 
 from commandline.errors import UsageError
 from commandline.spelling import nearest
+from commandline.text import counted
 from grader.batch.intake import Intake
 from grader.batch.records import Person, folded
 from grader.batch.store import Results, Store
+
+MOST_NAMED = 5  # learners in an error
 
 
 def recognize(intake: Intake, store: Store) -> Iterator[str]:
@@ -46,6 +49,42 @@ def join(folder: Path, learner: str, to: str, because: str) -> str:
     return (
         f"{one.learner!r} and {other.learner!r} are one learner now, {other.learner!r}, with the attempts of both. "
         "The next `grade batch` brings gradebooks and pages up to date."
+    )
+
+
+def add(folder: Path, other: Path) -> str:
+    """Adds the learners of another results folder to one, and returns what was done.
+
+    Raises UsageError if both have a learner, or one cannot be used.
+    """
+    if folder.resolve() == other.resolve():
+        raise UsageError(f"--add: {other} is the same folder.")
+    theirs = Results(other)
+    store = None
+    try:
+        store = Store.existing(folder)
+        own, others = Directory(store.people().values()), theirs.people()
+        both = [name for name, person in others.items() if any(word in own for word in (name, *person.ids))]
+        if both:
+            raise UsageError(
+                f"--add: both folders have {', '.join(map(repr, sorted(both)[:MOST_NAMED]))}. Delete the learner in one of them "
+                "with --forget, or grade all in one folder."
+            )
+        same_seed = store.fact("seed") == theirs.fact("seed")
+        store.add(theirs)
+        store.write_tables()
+    finally:
+        theirs.close()
+        if store:
+            store.close()
+    then = (
+        ""
+        if same_seed
+        else f" They were graded with another seed, so `grade batch` will grade them again with that of {folder}."
+    )
+    return (
+        f"{counted(len(others), 'learner')} of {other} {'is' if len(others) == 1 else 'are'} in {folder} now, with all "
+        f"attempts and marks. The next `grade batch` brings gradebooks and pages up to date.{then}"
     )
 
 

@@ -79,6 +79,7 @@ update facts set value = '5' where name = 'schema';
 }
 _BY_SLOT = ("attempts", "counted", "decided", "marks")
 WITH_A_LEARNER = (*_BY_SLOT, "changes", "regrades", "unused", "learners", "joins")
+TO_ADD = (*WITH_A_LEARNER, "sent")
 WITH_AN_ATTEMPT = (*_BY_SLOT, "regrades")
 # The attempts of the old name come before those of the new one. Of an attempt that both have, one is left.
 MOVING = (

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
@@ -54,7 +55,15 @@ class Results:
     def _not_ours(self, error: sqlite3.Error) -> UsageError:
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
             return self._no_space(error)
+        if not os.access(self.folder / DATABASE, os.R_OK if type(self) is Results else os.R_OK | os.W_OK):
+            return self._not_permitted()
         return UsageError(f"{self.folder / DATABASE} is not a `grade batch` results database: {error}.")
+
+    def _not_permitted(self) -> UsageError:
+        return UsageError(
+            f"{self.folder} belongs to another user, and you may not {'read' if type(self) is Results else 'write'} its files. "
+            f"The owner can share it: `chgrp -R GROUP {self.folder}`, then `chmod -R g+rwX {self.folder}`."
+        )
 
     def _no_space(self, error: sqlite3.Error) -> UsageError:
         return UsageError(
@@ -212,6 +221,8 @@ class Store(Results):
                 self._database.executescript(schema.TABLES)
             except FileExistsError:
                 raise UsageError(f"{folder} is a file; choose a folder for the results.") from None
+            except PermissionError:
+                raise self._not_permitted() from None
             except OSError as error:
                 raise UsageError(f"{folder} cannot be written: {error.strerror}.") from None
             except sqlite3.Error as error:
@@ -227,9 +238,9 @@ class Store(Results):
 
     def _connected(self) -> sqlite3.Connection:
         path = self.folder / DATABASE
-        path.touch(0o600)  # also in a folder that others can read
-        with contextlib.suppress(PermissionError):  # it belongs to another teacher
-            path.chmod(0o600)
+        if not path.exists():
+            path.touch(0o600)  # also in a folder that others can read
+            path.chmod(files.private_mode(self.folder))
         database = sqlite3.connect(path)
         database.row_factory = sqlite3.Row
         return database
@@ -404,6 +415,28 @@ class Store(Results):
                 self._database.execute(f"update attempts set key = '' where {_SLOT} and attempt = ?", slot)
         return len(found)
 
+    def add(self, other: Results) -> None:
+        """Takes over all that another folder's results hold of its learners, who are none of this one's."""
+        self._database.execute(
+            "attach database ? as other", [f"{(other.folder / DATABASE).resolve().as_uri()}?mode=ro"]
+        )
+        try:
+            with self._writing():
+                for table in schema.TO_ADD:
+                    found = self._database.execute(
+                        f"select name from pragma_table_info('{table}') where name != 'number'"
+                    )
+                    names = ", ".join(name for (name,) in found)
+                    number = ", number" if table == "attempts" else ""
+                    self._database.execute(
+                        f"insert or ignore into {table} ({names}{number}) select {names}{number} from other.{table}"
+                    )
+                self._database.execute(
+                    "insert or ignore into facts select * from other.facts where name like 'semantics:%' or name like 'points:%'"
+                )
+        finally:
+            self._database.execute("detach database other")
+
     def forget(self, person: Person) -> None:
         """Deletes all that is stored of a learner, and what is free in the file, too."""
         with self._writing():
@@ -520,7 +553,7 @@ def _encodable(value: Any) -> Any:
 
 
 def _locked(folder: Path) -> Callable[[], None]:
-    unlock = files.lock(folder / ".lock")
+    unlock = files.lock(folder / ".lock", files.private_mode(folder))
     if unlock is None:
         raise UsageError(
             f"Another `grade batch` is writing to {folder}; wait for it to finish or choose another folder."

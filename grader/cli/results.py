@@ -23,6 +23,12 @@ from commandline.text import printable
     metavar="LEARNER NN POINTS",
     help="Set a mark by hand; the word `graded` for POINTS takes that back.",
 )
+@click.option(
+    "--add",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Add the learners of another results folder, none of whom is in RESULTS.",
+)
 @click.option("--export", metavar="LEARNER", help="Print all that is known of a learner, as JSON.")
 @click.option("--forget", metavar="LEARNER", help="Delete a learner with all attempts, marks and reports.")
 @click.option("--because", default="", metavar="TEXT", help="The reason for --join or --set, for the record.")
@@ -35,6 +41,7 @@ def results(
     section: str | None,
     join: tuple[str, str] | None,
     decision: tuple[str, str, str] | None,
+    add: Path | None,
     export: str | None,
     forget: str | None,
     because: str,
@@ -45,8 +52,11 @@ def results(
     """
     from grader.batch import identity, listing, marks
 
-    if sum(map(bool, (join, decision, export, forget))) > 1:
-        raise UsageError("--join, --set, --export and --forget are different commands; give one at a time.")
+    if sum(map(bool, (join, decision, add, export, forget))) > 1:
+        raise UsageError("--join, --set, --add, --export and --forget are different commands; give one at a time.")
+    if add:
+        click.echo(printable(identity.add(folder, add)))
+        return
     if export or forget:
         from grader.batch import privacy
 

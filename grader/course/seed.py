@@ -5,6 +5,7 @@ import os
 import secrets
 from pathlib import Path
 
+from commandline import files
 from commandline.errors import UsageError
 
 
@@ -20,9 +21,14 @@ def read_seed(file: Path) -> int:
 
 
 def create_seed(file: Path) -> None:
-    """Writes a random secret to a new file that only its owner can read. Keeps an existing file. Raises UsageError."""
+    """Writes a random secret to a new file that only its owner can read, or a group that shares the folder.
+
+    Keeps an existing file. Raises UsageError.
+    """
     try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
+        with os.fdopen(
+            os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, files.private_mode(file.parent)), "w"
+        ) as new:
             new.write(f"{secrets.token_hex(16)}\n")
     except FileExistsError:
         return
