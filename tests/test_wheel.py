@@ -24,6 +24,7 @@ from nbclient import NotebookClient
 from packaging.requirements import Requirement
 
 from grader.course import catalog
+from grader.handout import pack
 from tests.conftest import ROOT
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -33,19 +34,25 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist, and the wheel that uv builds from it."""
     folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "uv", "build", "--offline", "--out-dir", str(folder), str(ROOT)]
+    _build(ROOT, folder)
+    return folder
+
+
+def _build(source: Path, folder: Path) -> None:
+    command = [sys.executable, "-m", "uv", "build", "--offline", "--out-dir", str(folder), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return folder
 
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment that has the wheel and what it requires, linked from this one: nothing is downloaded."""
-    home = tmp_path_factory.mktemp("bare") / "venv"
+    return _installed(next(built.glob("*.whl")), tmp_path_factory.mktemp("bare") / "venv")
+
+
+def _installed(wheel: Path, home: Path) -> Path:
     venv.create(home, symlinks=True)
     _link_packages(_required("gpt-kata"), next(home.glob("lib/*/site-packages")))
-    wheel = next(built.glob("*.whl"))
     uv = [sys.executable, "-m", "uv", "pip", "install", "--offline", "--no-deps", "--quiet", "--python", str(home)]
     subprocess.run([*uv, str(wheel)], check=True)
     return home / "bin"
@@ -122,6 +129,18 @@ def test_a_learner(command: Command, tmp_path: Path):
     (tmp_path / "attempts" / "p07_next_token_loss.py").write_text(f"import tiktoken\n{solution.stdout}")
     right = command("grade", "problem", "07")
     assert (right.returncode, "PASS" in right.stdout) == (0, True), right.stdout + right.stderr
+
+
+def test_a_bundle_that_is_installed_normally(tmp_path: Path):
+    """As an image for a hub installs it."""
+    list(pack.pack(tmp_path / "bundle", [catalog.find("07")]))
+    _build(tmp_path / "bundle", tmp_path / "dist")
+    programs = _installed(next((tmp_path / "dist").glob("*.whl")), tmp_path / "venv")
+    assert not list(programs.parent.glob("lib/*/site-packages/solutions/*"))
+    shutil.copy(ROOT / "docs" / "examples" / "p07_looks_back.py", tmp_path)
+    for args in (["start"], ["problem", "07", "p07_looks_back.py", "--json"]):
+        done = subprocess.run([programs / "grade", *args], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout)["misconception"]["name"] == "targets shifted the wrong way", done.stderr
 
 
 @pytest.mark.thorough

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         seed_file = options.seed_file or results / SEED
         if options.seed_file is None:
             create_seed(seed_file)
-        yield f"The hidden cases are drawn with the seed in {seed_file}."
+        yield f"The hidden cases are drawn with the seed in {seed_file}, by NumPy {version('numpy')} and JAX {version('jax')}."
         seed = read_seed(seed_file)
         grounds = marks.Grounds.of(intake_.problems, seed, options.timeout, rules, best=options.best)
         causes = grounds.changed(store)

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from packaging.requirements import Requirement
+
 from commandline import invocation
 from grader.cli.resident import states
 from grader.course import catalog
 from grader.course.selection import selected
 from grader.course.workspace import Workspace
 from grader.errors import WorkerStartError
+from grader.handout import project
 from grader.isolation.level import Isolation, Level
 from grader.isolation.sandbox import ForkServer, Workers
 from grader.judge import cache, recorded, submission
@@ -29,7 +32,7 @@ REMEDIES = {
 }
 # What isolation that is not strict costs.
 COST = "You can grade your own code here, but do not grade code that you do not trust."
-PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "hypothesis", "click")
+PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "numpy", "hypothesis", "click")
 
 
 @dataclass(frozen=True)
@@ -49,18 +52,36 @@ class Finding:
 def examine(space: Workspace) -> Iterator[Finding]:
     """Checks everything, the quick things first."""
     yield Finding("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    for package in PACKAGES:
-        try:
-            yield Finding(package, version(package))
-        except PackageNotFoundError:
-            remedy = f"Reinstall the course: `{invocation.install(package)}`."
-            yield Finding(package, "is not installed", False, remedy, serious=True)
+    yield from packages()
     yield _devices()
     yield _isolation()
     yield _cache()
     yield _course()
     yield _workspace(space)
     yield Finding("resident", " ".join(states()) or "none runs; `grade problem` in a terminal leaves one behind")
+
+
+def packages() -> Iterator[Finding]:
+    """The versions of the packages that decide most, and what is wrong with any that the course requires."""
+    for wish in map(Requirement, project.metadata().dependencies):
+        if wish.marker and not wish.marker.evaluate():
+            continue
+        remedy = f"Install one that the course works with: `{invocation.install(f'{wish.name}{wish.specifier}')}`."
+        try:
+            found = version(wish.name)
+        except PackageNotFoundError:
+            yield Finding(wish.name, "is not installed", False, remedy, serious=True)
+            continue
+        if not wish.specifier.contains(found, prereleases=True):
+            yield Finding(
+                wish.name,
+                f"{found}, and the course needs {wish.specifier}",
+                False,
+                remedy,
+                serious=wish.name in PACKAGES,
+            )
+        elif wish.name in PACKAGES:
+            yield Finding(wish.name, found)
 
 
 def _devices() -> Finding:

@@ -1,22 +1,30 @@
 """Draws the cases of a problem: the sizes of each, and a seed, from which NumPy makes the arrays."""
 
 import hashlib
+import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from grader.errors import CourseError
 from grader.problem import Case, Problem
+from grader.wire.channel import LENGTHS, ChannelError, Frame, decode, encode
+from grader.wire.compare import Leaf
+
+RECORDED = "outputs.zip"  # in a bundle, the public cases of a problem and the reference's outputs on them
 
 
 def draw(problem: Problem, group: str, seed: int) -> list[Case]:
     """The cases of one family, simplest first. The same seed gives the same cases.
 
     Every value that the family lists for a size is in a case, if there are as many cases as values. An only case is the simplest
-    with seed 0. With another seed its sizes are drawn, so that they are as secret as the seed. Raises CourseError if the
-    problem's own code fails.
+    with seed 0. With another seed its sizes are drawn, so that they are as secret as the seed. Where the public cases are
+    recorded, these are returned: NumPy may draw and round otherwise on another machine. Raises CourseError if the problem's own
+    code fails, or the recordings cannot be read.
     """
+    if seed == 0 and (problem.folder / RECORDED).is_file():
+        return [*_recorded(problem, group)]
     family = problem.cases[group]
     rng = np.random.default_rng([zlib.crc32(f"{problem.name}:{group}:sizes".encode()), seed])
     columns = {name: _column(list(options), family.draws, rng) for name, options in family.sizes.items()}
@@ -43,6 +51,34 @@ def _column(options: list[int], draws: int, rng: np.random.Generator) -> list[in
 def draw_all(problem: Problem, seed: int) -> dict[str, list[Case]]:
     """The cases of every family that a check uses."""
     return {group: draw(problem, group, seed) for group in sorted({check.cases for check in problem.checks})}
+
+
+def recording(case: Case) -> bytes:
+    """A case as bytes."""
+    arrays = {name: value for name, value in case.values.items() if isinstance(value, np.ndarray)}
+    others = {name: value for name, value in case.values.items() if name not in arrays}
+    fields = {"scalars": others, "order": list(case.values), "sizes": dict(case.sizes), "seed": case.seed}
+    return encode(Frame("case", fields, [Leaf(name, str(array.dtype), array) for name, array in arrays.items()]))
+
+
+def entry(group: str, number: int) -> str:
+    """The name of a case in the archive of the recordings."""
+    return f"cases/{group}/{number}"
+
+
+def _recorded(problem: Problem, group: str) -> Iterator[Case]:
+    path = problem.folder / RECORDED
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for number in range(problem.cases[group].draws):
+                data = archive.read(entry(group, number))
+                body = LENGTHS.size + int.from_bytes(data[:4], "big")
+                frame = decode(data[LENGTHS.size : body], data[body:])
+                values = {**frame.fields["scalars"], **{leaf.path: leaf.values for leaf in frame.leaves}}
+                ordered = {name: values[name] for name in frame.fields["order"]}
+                yield Case(ordered, group, frame.fields["sizes"], frame.fields["seed"])
+    except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ChannelError) as error:
+        raise CourseError(f"{path} cannot be read: {error}. Unpack your teacher's bundle again.") from None
 
 
 def make(problem: Problem, group: str, sizes: Mapping[str, int], seed: int, case_seed: int) -> Case:

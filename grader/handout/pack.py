@@ -23,6 +23,7 @@ from grader.problem import Problem
 PACKAGES = ("commandline", "grader", "studio")
 _BUILDS_ON = re.compile(r"\bbuilds_on=\([\d, ]*\)")
 # Not what the editor of the studio is made from.
+WHEEL = "wheel"  # the folder of what a wheel has beside the packages
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "editor", recorded.OUTPUTS)
 
 
@@ -94,11 +95,14 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
         else:
             (folder / "docs" / "index.md").unlink()
     first = problems[0]
+    listed = tomli_w.dumps(course.as_toml(selected(), [problem.name for problem in problems]))
+    (folder / WHEEL).mkdir()
     for name, text in {
-        project.PROJECT_FILE: project.project_file([*packages, "problems"]),
+        project.PROJECT_FILE: project.project_file([*packages, "problems"], beside=WHEEL),
         project.LICENSE: project.license_text(),
         ".gitignore": ".venv/\n__pycache__/\n",
-        course.FILE: tomli_w.dumps(course.as_toml(selected(), [problem.name for problem in problems])),
+        course.FILE: listed,
+        f"{WHEEL}/{course.FILE}": listed,  # for installations without `-e`
         "README.md": _README.format(title=selected().title, label=first.label, name=first.name),
     }.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -4,7 +4,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
 import tomli_w
 
@@ -52,26 +52,24 @@ def metadata() -> Metadata:
     return Metadata(installed.version, installed.metadata["Requires-Python"], dependencies, scripts, groups)
 
 
-def project_file(packages: Sequence[str]) -> str:
-    """The project file of a copy with these packages.
-
-    It pins the version of hypothesis, which draws the cases: the recorded outputs belong to the cases of this version.
-    """
+def project_file(packages: Sequence[str], beside: str = "") -> str:
+    """The project file of a copy with these packages. A wheel of it also has what is in the folder `beside`, next to them."""
     course = metadata()
-    pin = f"hypothesis=={version('hypothesis')}"
     return tomli_w.dumps({
         "build-system": BUILD_SYSTEM,
         "project": {
             "name": DISTRIBUTION,
             "version": course.version,
             "requires-python": course.requires_python,
-            "dependencies": [pin if name.startswith("hypothesis") else name for name in course.dependencies],
+            "dependencies": list(course.dependencies),
             "scripts": _of(course.scripts, packages),
             "entry-points": {
                 group: chosen for group, points in course.entry_points.items() if (chosen := _of(points, packages))
             },
         },
-        "tool": {"uv": {"build-backend": {"module-root": "", "module-name": sorted(packages)}}},
+        "tool": {"uv": {"build-backend": {
+            "module-root": "", "module-name": sorted(packages), **({"data": {"purelib": beside}} if beside else {}),
+        }}},
     })  # fmt: skip
 
 

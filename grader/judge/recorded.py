@@ -1,7 +1,7 @@
 """The reference outputs in a learner's bundle: recorded on the public cases, so that the bundle needs no solutions.
 
-A problem's recordings are one archive: an entry for each request, one for each misconception that changes the outcome, and the
-misconceptions by name, without their edits to the reference.
+A problem's recordings are one archive: the public cases, an entry for each request, one for each misconception that changes the
+outcome, and the misconceptions by name, without their edits to the reference.
 """
 
 import json
@@ -25,7 +25,7 @@ from grader.wire.channel import LENGTHS, ChannelError, decode, encode
 
 # Reference outputs that are computed at once where nothing else is being graded. Each has a worker, of 50 to 250 MiB.
 AT_ONCE = min(4, usable_cores())
-OUTPUTS = "outputs.zip"
+OUTPUTS = cases.RECORDED
 _MISCONCEPTIONS = "misconceptions.json"
 
 
@@ -65,8 +65,8 @@ class Recorded:
         except KeyError:
             answer.set_exception(
                 CourseError(
-                    f"This bundle has no reference outputs for these cases of problem {self.problem.label}. It has those of the "
-                    "default seed, as drawn by the version of hypothesis that its pyproject.toml pins."
+                    f"This bundle has no reference outputs for these cases of problem {self.problem.label}, only for those of "
+                    "the default seed."
                 )
             )
         except (OSError, zipfile.BadZipFile, zlib.error, ChannelError) as error:
@@ -143,9 +143,14 @@ def record(problem: Problem, folder: Path, workers: Workers) -> tuple[int, int]:
                 written[_entry(*request, variant)] = data
     finally:
         reference.close()
+    inputs = {
+        cases.entry(group, number): cases.recording(case)
+        for group, drawn in public_cases.items()
+        for number, case in enumerate(drawn)
+    }
     names = [(variant, idea.name, idea.says) for variant, idea in ideas.items()]
     with zipfile.ZipFile(folder / OUTPUTS, "w") as archive:
-        for name, data in {_MISCONCEPTIONS: json.dumps(names).encode(), **written}.items():
+        for name, data in {_MISCONCEPTIONS: json.dumps(names).encode(), **inputs, **written}.items():
             # A ZipInfo has no date, so equal recordings are equal files.
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
     return len(written), len({idea.name for idea in ideas.values()})

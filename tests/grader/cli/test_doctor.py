@@ -1,5 +1,7 @@
 """`grade doctor` reports the isolation of this machine and how to obtain what is missing."""
 
+from importlib.metadata import PackageNotFoundError, version
+
 import pytest
 
 from grader.cli import doctor
@@ -55,3 +57,28 @@ def test_an_attack_that_gets_through_all_layers_is_not_fine():
     assert finding.state.endswith("not stopped: connects")
     assert "All layers are active, but an attack that they should stop got through." in finding.remedy
     assert "do not grade code that you do not trust" in finding.remedy
+
+
+def test_a_version_that_the_course_does_not_work_with(monkeypatch: pytest.MonkeyPatch):
+    """A hub image may pin another JAX than the course needs."""
+    found = {"jax": "0.9.2", "rich": "9.0", "numpy": "2.5.0rc1"}
+    monkeypatch.setattr(doctor, "version", lambda name: found.get(name) or version(name))
+    by_subject = {finding.subject: finding for finding in doctor.packages()}
+    old, minor = by_subject["jax"], by_subject["rich"]
+    assert (old.fine, old.serious, minor.fine, minor.serious) == (False, True, False, False)
+    assert old.state == "0.9.2, and the course needs <0.12,>=0.10.2"
+    assert "pip install 'jax<0.12,>=0.10.2'" in old.remedy
+    assert by_subject["numpy"].fine
+    assert "click" in by_subject
+    assert "pyyaml" not in by_subject, "only what says something"
+
+
+def test_a_package_that_is_missing(monkeypatch: pytest.MonkeyPatch):
+    def without_flax(name: str) -> str:
+        if name == "flax":
+            raise PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(doctor, "version", without_flax)
+    (flax,) = (finding for finding in doctor.packages() if not finding.fine)
+    assert (flax.subject, flax.state, flax.serious) == ("flax", "is not installed", True)

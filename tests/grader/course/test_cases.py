@@ -1,9 +1,14 @@
 """Cases: the same for the same seed, simplest first, and each size that is listed in one of them."""
 
+import dataclasses
+import json
+import zipfile
+
 import numpy as np
 import pytest
 
 from grader.course import cases, catalog
+from grader.errors import CourseError
 
 pytestmark = pytest.mark.fast
 
@@ -61,3 +66,35 @@ def test_sizes_that_could_be_confused_differ():
     """Two axes of the same size would let a transposed array pass."""
     story = cases.draw(catalog.find("06"), "cases", 0)[0].values
     assert len({len(story["token_ids"]), story["vocab_size"], story["d_model"], story["num_heads"], story["d_ff"]}) == 5
+
+
+def test_recorded_cases_are_those_that_were_drawn(problem, tmp_path):
+    drawn = cases.draw_all(problem, 0)
+    with zipfile.ZipFile(tmp_path / cases.RECORDED, "w") as archive:
+        for group, family in drawn.items():
+            for number, case in enumerate(family):
+                archive.writestr(cases.entry(group, number), cases.recording(case))
+    bundled = dataclasses.replace(
+        problem,
+        folder=tmp_path,
+        cases={name: dataclasses.replace(one, make=None) for name, one in problem.cases.items()},
+    )
+    for group, read in cases.draw_all(bundled, 0).items():
+        for left, right in zip(drawn[group], read, strict=True):
+            assert (left.group, left.sizes, left.seed) == (right.group, right.sizes, right.seed)
+            assert list(left.values) == list(right.values)
+            assert all(same(value, right.values[name]) for name, value in left.values.items())
+            assert json.dumps(described(left)) == json.dumps(described(right)), "a request for both is the same"
+
+
+def described(case):
+    return {
+        name: (str(value.dtype), value.shape) if isinstance(value, np.ndarray) else value
+        for name, value in case.values.items()
+    }
+
+
+def test_recordings_that_are_damaged_are_a_sentence(tmp_path):
+    (tmp_path / cases.RECORDED).write_bytes(b"PK\x05\x06")
+    with pytest.raises(CourseError, match=r"cannot be read: .* Unpack your teacher's bundle again"):
+        cases.draw_all(dataclasses.replace(catalog.find("07"), folder=tmp_path), 0)
