@@ -1,6 +1,7 @@
 """Folders of files as named arrays of bytes, on their way from one process to another."""
 
 import itertools
+import shutil
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
@@ -12,13 +13,21 @@ from grader.worker.pytrees import BadOutputError
 
 MOST_FILES, MOST_BYTES = 2000, 32 << 20
 _numbers = itertools.count()
+_made: list[Path] = []
 
 
 def new_folder() -> Path:
-    """A new folder in the scratch folder."""
+    """A new folder in the scratch folder, until the next request."""
     folder = Path.cwd() / f"folder-{next(_numbers)}"
     folder.mkdir()
+    _made.append(folder)
     return folder
+
+
+def remove_folders() -> None:
+    """Removes all folders that `new_folder` made: a process that answers many requests would fill the memory with them."""
+    while _made:
+        shutil.rmtree(_made.pop(), ignore_errors=True)
 
 
 def packed(top: Path) -> list[Leaf]:

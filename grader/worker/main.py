@@ -41,7 +41,7 @@ from grader.wire.channel import ChannelError, Frame, receive, send
 from grader.wire.clock import Clock
 from grader.wire.program import CASE, FILE, decode
 from grader.worker import probes, raised
-from grader.worker.files import packed, unpacked
+from grader.worker.files import packed, remove_folders, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
 from grader.worker.subject import Reading, Say, Subject, static
 from grader.worker.time_limit import time_limit
@@ -191,6 +191,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
             send(sock, answer)
         except ChannelError as error:
             send(sock, Frame("raised", {"kind": "bad_output", "type": "", "message": str(error), "frames": []}))
+        remove_folders()
 
 
 @dataclass
