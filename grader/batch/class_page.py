@@ -170,7 +170,6 @@ def bars(marks: Sequence[float], points: int, missing: int) -> list[Bar]:
 
 
 def _beside(summary: Summary) -> Iterator[Beside]:
-    problems = {str(row.problem.name): row.problem for row in summary.problems}
     sources = {
         (record.learner, record.problem): record.source for records in summary.records.values() for record in records
     }
@@ -179,7 +178,7 @@ def _beside(summary: Summary) -> Iterator[Beside]:
             yield Beside(pair)
             continue
         texts = (sources[name, pair.problem] for name in (pair.one, pair.other))
-        yield Beside(pair, *similarity.compared(problems[pair.problem], *texts))
+        yield Beside(pair, *similarity.compared(pair, *texts))
 
 
 def _plain(mark: float) -> float:

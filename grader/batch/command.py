@@ -1,5 +1,6 @@
 """`grade batch`: from the submissions of a class to tables, gradebooks and a summary."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,6 +22,7 @@ from grader.batch import (
     identity,
     intake,
     marks,
+    reader,
     roster,
     run,
     summary,
@@ -30,7 +32,7 @@ from grader.batch.faults import Faults
 from grader.batch.identity import Directory
 from grader.batch.intake import Intake
 from grader.batch.marks import Keeping
-from grader.batch.records import Person, Record, Regrade
+from grader.batch.records import Known, Person, Record, Regrade
 from grader.batch.store import DATABASE, Results, Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
@@ -40,6 +42,7 @@ from grader.isolation.level import Level
 
 SEED, LOG = "seed.txt", "internal-errors.log"
 FILES = ("seed_file", "deadlines", "roster", "groups")  # options that decide marks; a results folder remembers them
+KNOWN = "known"  # the option whose folders it remembers, too
 MOST_SHOWN = 20  # learners in a note
 
 
@@ -55,6 +58,7 @@ class BatchOptions:
     `name` is that of the class, and `keeping` says which marks stay that would change without a new submission. `regrade` names
     what to grade again, as LEARNER or LEARNER:NN, and `because` says why. `feedback` is a folder for a page for each learner,
     which has the failing cases if `show_cases` is set. `without` are the files that an earlier batch had and this one shall not.
+    `known` are folders or archives of solutions that learners can have found.
     """
 
     problems: str | None = None
@@ -75,6 +79,7 @@ class BatchOptions:
     name: str = ""
     keeping: Keeping = ""
     without: tuple[str, ...] = ()
+    known: tuple[Path, ...] = ()
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
@@ -98,6 +103,8 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         f"{counted(len(intake_.learners), 'learner')} ({intake_.layout}), {counted(len(intake_.problems), 'problem')}, "
         f"{counted(len(intake_.items), 'file')}."
     )
+    left_out = list[str]()
+    known = [one for folder in options.known for one in _known(folder, intake_, left_out)]
     store = Store(results)
     try:
         if options.groups:
@@ -114,6 +121,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
             *renamed,
             *kept,
             *(enrollment.notes if enrollment else []),
+            *left_out,
             *_without_effect(rules, directory, intake_),
         ]
         yield from (f"Note: {note}." for note in notes)
@@ -159,6 +167,8 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         for name in FILES:
             path = getattr(options, name)
             store.remember(name, str(path.resolve()) if path else "")
+        store.remember(KNOWN, json.dumps([str(folder.resolve()) for folder in options.known]))
+        store.remember_known(known)
         records = store.records()
         yield from _regraded_lines(done)
         yield from marks.lines(changes)
@@ -180,6 +190,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         yield from _set_aside(results, books)
         summary_ = summary.of(store)
         yield from map(str, summary.write_all(summary_, class_page.document(summary_), results))
+        yield from summary.likeness_lines(summary_)
         if options.feedback:
             articles = dict[tuple[str, str], str]()
             if options.show_cases:
@@ -257,9 +268,24 @@ def _like_the_last(results: Path, options: BatchOptions) -> tuple[BatchOptions, 
                 option = name.replace("_", "-")
                 taken[name] = Path(earlier)
                 notes.append(f"--{option} is {earlier}, as in the last batch; --without {option} leaves it out")
+        known = [] if options.known or KNOWN in options.without else json.loads(stored.fact(KNOWN) or "[]")
+        if known:
+            taken[KNOWN] = tuple(map(Path, known))
+            notes.append(f"--known is {', '.join(known)}, as in the last batch; --without known leaves it out")
     finally:
         stored.close()
     return replace(options, **taken), notes
+
+
+def _known(folder: Path, intake_: Intake, notes: list[str]) -> list[Known]:
+    """The solutions in a folder of --known, in order."""
+    names = [problem.name for problem in intake_.problems]
+    found = sorted(reader.known(folder, names, notes.append), key=lambda one: (one.problem, one.name))
+    if not found:
+        notes.append(
+            f"--known {folder} has no file for a problem that is graded now; files are named like {names[0]}.py"
+        )
+    return found
 
 
 def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:

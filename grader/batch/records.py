@@ -172,6 +172,32 @@ class Join:
     because: str
 
 
+Sequences = frozenset[int]  # of the tokens of a file, as `grader.batch.similarity` reads them; a hash of each
+
+
+@dataclass(frozen=True)
+class Known:
+    """A solution of a problem that learners can have found. `name` says where it is from."""
+
+    problem: str
+    name: str
+    sequences: Sequences
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """A learner's file for a problem that is like the known solution of that name. `similarity` is between 0 and 1."""
+
+    problem: str
+    learner: str
+    known: str
+    similarity: float
+
+    @property
+    def is_word_for_word(self) -> bool:
+        return self.similarity == 1
+
+
 @dataclass(frozen=True)
 class Mark:
     """The mark of a learner for a problem as a batch ended with it, and the attempt that it is for."""

@@ -1,11 +1,12 @@
 """The tables of a results database, and what brings those of the version before up to date."""
 
-VERSION = "4"
+VERSION = "5"
 
 FACTS = "create table if not exists facts (name text primary key, value text not null);"
 # An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts, and
 # `decided` what somebody decided of the mark: 'hand' is that mark, 'least' no lower one, 'kept' that mark for that attempt.
 # `marks` are those that the last batch ended with, and `changes` lists those that changed without a new submission.
+# `known` are the solutions of --known as `similarity.py` reads them.
 # `sent` has the marks that a course system was sent, by its address with the course, and its own numbers.
 TABLES = """
 create table if not exists attempts (
@@ -47,6 +48,7 @@ create table if not exists changes (
 create table if not exists learners (
     learner text primary key, ids text not null, canvas text not null, section text not null default ''
 );
+create table if not exists known (problem text not null, name text not null, sequences text not null);
 create table if not exists unused (learner text not null, file text not null, reason text not null);
 create table if not exists regrades (
     number integer primary key, at text not null, learner text not null, problem text not null, attempt text not null,
@@ -69,6 +71,10 @@ update facts set value = '3' where name = 'schema';
     "3": """
 drop view if exists records;
 update facts set value = '4' where name = 'schema';
+""",
+    "4": """
+drop view if exists records;
+update facts set value = '5' where name = 'schema';
 """,
 }
 _BY_SLOT = ("attempts", "counted", "decided", "marks")

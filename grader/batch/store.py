@@ -13,7 +13,19 @@ from commandline import files
 from commandline.errors import UsageError
 from grader.batch import schema
 from grader.batch.deadlines import Attempt, Settled
-from grader.batch.records import COLUMNS, Change, Join, Mark, Person, Record, Regrade, StoredAttempt, collated, whole
+from grader.batch.records import (
+    COLUMNS,
+    Change,
+    Join,
+    Known,
+    Mark,
+    Person,
+    Record,
+    Regrade,
+    StoredAttempt,
+    collated,
+    whole,
+)
 from grader.batch.tables import write_csv
 from grader.report.json import PublicReport, dumps
 
@@ -145,6 +157,11 @@ class Results:
         ):
             found.setdefault(learner, set()).add(problem)
         return found
+
+    def known(self) -> list[Known]:
+        """The solutions that learners can have found, beside the course's own."""
+        rows = self._database.execute("select problem, name, sequences from known")
+        return [Known(problem, name, frozenset(json.loads(sequences))) for problem, name, sequences in rows]
 
     def unused(self) -> list[tuple[str, str, str]]:
         """The files that were not used: (learner, file, reason)."""
@@ -426,6 +443,13 @@ class Store(Results):
                 self._put_person(person)
             for learner, file, reason in unused:
                 self._insert("unused", learner=learner, file=file, reason=reason)
+
+    def remember_known(self, solutions: Iterable[Known]) -> None:
+        """Stores the solutions that learners can have found, in place of earlier ones."""
+        with self._writing():
+            self._database.execute("delete from known")
+            for one in solutions:
+                self._insert("known", problem=one.problem, name=one.name, sequences=json.dumps(sorted(one.sequences)))
 
     def write_tables(self) -> list[Path]:
         """Writes results.csv, unused.csv and, if there is anything in them, regrades.csv, joins.csv and changes.csv.

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from commandline import files
+from commandline.problem_name import ProblemName
+from commandline.text import counted
 from grader.batch import reader, similarity
-from grader.batch.records import Change, Record, Regrade, by_learner, collated
+from grader.batch.records import Change, Known, Likeness, Record, Regrade, by_learner, collated
 from grader.batch.similarity import Pair
 from grader.batch.store import Results
 from grader.batch.tables import write_csv
@@ -15,6 +17,7 @@ from grader.course import catalog
 from grader.problem import Problem
 
 ABOUT = ("class", "graded", "deadlines")  # facts of a results folder
+MOST_SHOWN = 20  # learners in a line
 MOST_UNUSED = 5  # files of one learner that are listed one by one
 
 
@@ -43,7 +46,8 @@ class Summary:
     """A class. `records` are those of each learner, `points` the most that anyone can have, `unused` (learner, file, reason).
 
     `about` are the name of the class, when it was graded and what the deadlines were, as far as that is known. `sections` are
-    those of the learners who are in one, and `changes` the marks that changed without a new submission.
+    those of the learners who are in one, and `changes` the marks that changed without a new submission. `likenesses` are files
+    that are like a known solution.
     """
 
     problems: Sequence[ProblemSummary]
@@ -51,6 +55,7 @@ class Summary:
     points: int
     verdicts: Counter[str]
     duplicates: Sequence[Pair]
+    likenesses: Sequence[Likeness] = ()
     unused: Sequence[tuple[str, str, str]] = ()
     regrades: Sequence[Regrade] = ()
     changes: Sequence[Change] = ()
@@ -60,7 +65,7 @@ class Summary:
 
 def of(stored: Results) -> Summary:
     """The summary of a results folder."""
-    summary = summarize(stored.records(), stored.unused(), stored.regrades())
+    summary = summarize(stored.records(), stored.unused(), stored.regrades(), stored.known())
     sections = {name: person.section for name, person in stored.people().items() if person.section}
     return replace(summary, about=about(stored), sections=sections, changes=stored.changes())
 
@@ -85,7 +90,10 @@ def by_learner_unused(unused: Iterable[tuple[str, str, str]]) -> Iterator[tuple[
 
 
 def summarize(
-    records: Sequence[Record], unused: Sequence[tuple[str, str, str]] = (), regrades: Sequence[Regrade] = ()
+    records: Sequence[Record],
+    unused: Sequence[tuple[str, str, str]] = (),
+    regrades: Sequence[Regrade] = (),
+    known: Sequence[Known] = (),
 ) -> Summary:
     """The summary of these records. Raises CommandError if the course lacks one of their problems."""
     by_problem: dict[str, list[Record]] = {}
@@ -96,11 +104,33 @@ def summarize(
     for record in (record for record in records if record.source):
         texts.setdefault(record.learner, {})[similarity.digest(record.source)] = record.source
     tokens = reader.tokens(texts)
-    duplicates = [pair for row in rows for pair in similarity.pairs(row.problem, by_problem[row.problem.name], tokens)]
+    likenesses, duplicates = list[Likeness](), list[Pair]()
+    for row in rows:
+        solutions = similarity.known(row.problem, known)
+        likes, pairs = similarity.compare(row.problem, by_problem[row.problem.name], tokens, solutions)
+        likenesses += likes
+        duplicates += pairs
     points = sum(row.problem.points for row in rows)
     verdicts = Counter(record.verdict for record in records)
     by_name = dict(sorted(by_learner(records).items(), key=lambda item: collated(item[0])))
-    return Summary(rows, by_name, points, verdicts, duplicates, unused, regrades)
+    return Summary(rows, by_name, points, verdicts, duplicates, likenesses, unused, regrades)
+
+
+def likeness_lines(summary: Summary) -> Iterator[str]:
+    """How many learners handed in a known solution, for the terminal, and who."""
+    exact = [one for one in summary.likenesses if one.is_word_for_word]
+    for name in dict.fromkeys(one.known for one in exact):
+        yield _likeness_line([one for one in exact if one.known == name], f"handed in {name} word for word")
+    if others := [one for one in summary.likenesses if not one.is_word_for_word]:
+        yield _likeness_line(others, "handed in a file that resembles a known solution")
+
+
+def _likeness_line(likenesses: Iterable[Likeness], said: str) -> str:
+    labels: dict[str, list[str]] = {}
+    for one in likenesses:
+        labels.setdefault(one.learner, []).append(ProblemName(one.problem).label)
+    named = [f"{learner} ({', '.join(sorted(labels[learner]))})" for learner in sorted(labels, key=collated)]
+    return f"{counted(len(named), 'learner')} {said}: {', '.join(named[:MOST_SHOWN])}{', ...' * (len(named) > MOST_SHOWN)}."
 
 
 def _problem(problem: Problem, records: Sequence[Record]) -> ProblemSummary:
@@ -134,7 +164,8 @@ def write_all(summary: Summary, page: str, folder: Path) -> list[Path]:
         (row.problem.name, name, len(learners)) for row in summary.problems for name, learners in row.misconceptions
     ]
     write_csv(paths[1], ("problem", "misconception", "learners"), misconceptions)
-    pairs = [(pair.problem, pair.one, pair.other, f"{pair.similarity:.3f}") for pair in summary.duplicates]
-    write_csv(paths[2], ("problem", "one", "other", "similarity"), pairs)
+    similar = [(one.problem, one.learner, "", f"{one.similarity:.3f}", one.known) for one in summary.likenesses]
+    similar += [(pair.problem, pair.one, pair.other, f"{pair.similarity:.3f}", "") for pair in summary.duplicates]
+    write_csv(paths[2], ("problem", "one", "other", "similarity", "known"), similar)
     files.write(paths[3], page)
     return paths

@@ -81,8 +81,15 @@ GRADEBOOKS = ("canvas",)
 @click.option("--never-lower", is_flag=True, help="Keep a mark that would fall without a new submission.")
 @click.option("--keep-marks", is_flag=True, help="Keep every mark that would change without a new submission.")
 @click.option(
+    "--known",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="DIR",
+    help="Solutions that learners can have found, such as an earlier year's submissions, to compare files with.",
+)
+@click.option(
     "--without",
-    type=click.Choice(["seed-file", "deadlines", "roster", "groups"]),
+    type=click.Choice(["seed-file", "deadlines", "roster", "groups", "known"]),
     multiple=True,
     help="A file that the last batch had and this one shall not.",
 )
@@ -114,6 +121,7 @@ def batch(
     because: str,
     never_lower: bool,
     keep_marks: bool,
+    known: tuple[Path, ...],
     without: tuple[str, ...],
     feedback: Path | None,
     show_cases: bool,
@@ -135,7 +143,7 @@ def batch(
     options = command.BatchOptions(
         problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
         deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups, name,
-        "all" if keep_marks else "lower" if never_lower else "", tuple(word.replace("-", "_") for word in without),
+        "all" if keep_marks else "lower" if never_lower else "", tuple(word.replace("-", "_") for word in without), known,
     )  # fmt: skip
     for line in command.batch(submissions, results, options):
         click.echo(printable(line))
