@@ -298,14 +298,29 @@ def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
 
 
 def _without_effect(rules: Deadlines | None, directory: Directory, intake_: Intake) -> Iterator[str]:
-    """What the deadlines say that changes nothing. Raises UsageError if an extension is for one of several learners."""
-    if rules and not any(item.submitted or item.late for item in intake_.items):
+    """What the deadlines say that changes nothing. Raises UsageError if a line is for one of several learners."""
+    if rules is None:
+        return
+    if not any(item.submitted or item.late for item in intake_.items):
         yield "these submissions have no times, so none is late"
-    for name in rules.extensions if rules else ():
-        if directory.find(name) is None:
-            close = directory.near(name, 1)
-            hint = f"; the nearest name is {close[0]!r}" if close else ""
-            yield f"the extension for {name!r} is for no learner of this class{hint}"
+    lines = {
+        "the extension": rules.extensions,
+        "the number of late days": rules.own_late_days,
+        "the excuse": rules.excused,
+    }
+    for what, by_name in lines.items():
+        for name in by_name:
+            if directory.find(name) is None:
+                close = directory.near(name, 1)
+                hint = f"; the nearest name is {close[0]!r}" if close else ""
+                yield f"{what} for {name!r} is for no learner of this class{hint}"
+    own = _by_section(rules, list(intake_.people.values()))
+    for problem in intake_.problems:
+        if any(problem.label in dates for dates in rules.due_in.values()):
+            without = [name for name, each in own.items() if each.due_for((), problem.name) is None]
+            if without:
+                named = ", ".join(without[:MOST_SHOWN]) + ", ..." * (len(without) > MOST_SHOWN)
+                yield f"problem {problem.label} has no due date for the sections of {named}"
 
 
 def _unused_lines(intake_: Intake) -> Iterator[str]:
@@ -320,12 +335,21 @@ def _settle(
     plan: run.Plan, directory: Directory, people: Sequence[Person], rules: Deadlines | None, best: bool
 ) -> Settle:
     names = {person.learner: directory.words(person) for person in people}
+    own = _by_section(rules, people)
 
     def settle(learner: str, attempts: list[deadlines.Attempt]) -> Mapping[str, Settled]:
         wanted = [attempt for attempt in attempts if (learner, attempt.problem) in plan.wanted]
-        return deadlines.settle(wanted, names.get(learner, (learner,)), rules, best=best)
+        return deadlines.settle(wanted, names.get(learner, (learner,)), own.get(learner, rules), best=best)
 
     return settle
+
+
+def _by_section(rules: Deadlines | None, people: Sequence[Person]) -> dict[str, Deadlines]:
+    """The deadlines of each learner's section of the roster."""
+    if rules is None:
+        return {}
+    of_section = {section: rules.for_section(section) for section in {person.section for person in people}}
+    return {person.learner: of_section[person.section] for person in people}
 
 
 def _regrade(word: str, directory: Directory, intake_: Intake) -> tuple[str, list[str]]:

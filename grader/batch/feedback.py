@@ -12,7 +12,7 @@ from commandline.problem_name import ProblemName
 from commandline.text import counted
 from grader.batch.faults import Faults
 from grader.batch.gradebook import filenames
-from grader.batch.records import Record, collated
+from grader.batch.records import Record, collated, total
 from grader.batch.store import Results
 from grader.batch.summary import Summary, by_learner_unused
 from grader.batch.tables import write_csv
@@ -91,10 +91,10 @@ def write(summary: Summary, explained: Mapping[Slot, str], folder: Path, faults:
 
 def page(learner: str, records: Sequence[Record], summary: Summary, explained: Mapping[Slot, str]) -> str:
     """A learner's page: marks, lateness, files that were not used, and the report on each file."""
+    mark, points = total(records)
     labels = {str(row.problem.name): (row.problem.label, row.problem.title) for row in summary.problems}
     body = _template().render(
-        learner=learner, records=records, labels=labels, points=sum(record.points for record in records),
-        mark=sum(record.mark for record in records),
+        learner=learner, records=records, labels=labels, mark=mark, points=points,
         unused=[*by_learner_unused(row for row in summary.unused if row[0] == learner)],
         timed=any(record.times for record in records), price=_price,
         articles=[

@@ -8,14 +8,16 @@ from commandline import files
 from commandline.errors import CommandError
 from grader.batch.faults import Faults
 from grader.batch.records import Person, Record, by_learner, collated
-from grader.batch.roster import assignment
+from grader.batch.roster import EXCUSED, assignment
 from grader.batch.tables import write_csv
 from grader.course import catalog
 from grader.report.formats import FORMATS, render
 
 
 def write_reports(records: Sequence[Record], folder: Path, format_: str, faults: Faults) -> Path:
-    """Writes a report for each learner to a folder named after the format. Returns the folder.
+    """Writes a report for each learner to a folder named after the format, without what the learner is excused from.
+
+    Returns the folder.
 
     A learner whose report cannot be written has none, and the error is logged.
     """
@@ -24,7 +26,7 @@ def write_reports(records: Sequence[Record], folder: Path, format_: str, faults:
     names = filenames({record.learner for record in records})
     for learner, own_records in by_learner(records).items():
         try:
-            text = render([record.report for record in own_records if record.report], format_)
+            text = render([record.report for record in own_records if record.report and not record.excused], format_)
             files.write(target / f"{names[learner]}.{FORMATS[format_][0]}", text)
         except CommandError:
             raise
@@ -36,7 +38,7 @@ def write_reports(records: Sequence[Record], folder: Path, format_: str, faults:
 def write_canvas(records: Sequence[Record], people: Mapping[str, Person], path: Path) -> Path:
     """Writes a gradebook for Canvas: a row for each learner, a column for each problem, and the "Points Possible" row."""
     problems = [catalog.load(name) for name in sorted({record.problem for record in records})]
-    marks = {(record.learner, record.problem): record.mark for record in records}
+    marks = {(record.learner, record.problem): EXCUSED if record.excused else record.mark for record in records}
     rows: list[Sequence[object]] = [("    Points Possible", "", "", "", "", *(problem.points for problem in problems))]
     for learner in sorted({record.learner for record in records}, key=collated):
         person = people.get(learner, Person(learner))

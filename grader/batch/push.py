@@ -98,7 +98,8 @@ def _push(stored: Results, target: Target, *, overwrite: bool) -> Iterator[str]:
         if isinstance(stored, Store):
             refused += [f"{mark.learner!r} ({row['name']})" for mark in _sent(stored, canvas, row["id"], marks)]
             same = {mark.user for mark in (*marks, *kept)}
-            equal = {user: record.mark for record in own for user in _users(people, record) if user not in same}
+            counting = [record for record in own if not record.excused]
+            equal = {user: record.mark for record in counting for user in _users(people, record) if user not in same}
             stored.remember_sent(canvas.name, str(row["id"]), equal)
     if refused:
         raise UsageError(
@@ -181,7 +182,9 @@ def _differences(
     for record in records:
         for user in _users(people, record):
             there = current.get(user)
-            if there is None:
+            if record.excused:
+                notes.append(f"{record.learner!r} is excused and is left out; set that in Canvas, too")
+            elif there is None:
                 notes.append(f"{record.learner!r} is not in the course and is left out")
             elif there.excused:
                 notes.append(f"{record.learner!r} is excused in Canvas and is left out")

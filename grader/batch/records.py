@@ -10,7 +10,7 @@ from grader.report.redacted import redacted
 
 COLUMNS = (
     "learner", "problem", "file", "verdict", "score", "adjusted", "points", "submitted", "late", "attempts", "misconception",
-    "message", "notes", "decided",
+    "message", "notes", "decided", "excused",
 )  # fmt: skip
 
 
@@ -21,7 +21,8 @@ class Record:
     `key` is the hash of everything that decides it; `source` is the submitted text. `adjusted` is the score after a penalty for
     lateness, `late` a sentence on the lateness, `times` one on when it was handed in and due, `submitted` the time in ISO format,
     and `attempts` the number of submissions, of which `attempt` identifies the one that counts. `members` names the group that
-    handed it in, if one did. `decided` says why the mark is not what grading gives.
+    handed it in, if one did. `decided` says why the mark is not what grading gives. The mark does not count if the learner is
+    `excused`.
     """
 
     learner: str
@@ -44,6 +45,7 @@ class Record:
     attempt: str = ""
     members: str = ""
     decided: str = ""
+    excused: bool = False
 
     @property
     def is_handed_in(self) -> bool:
@@ -63,7 +65,14 @@ class Record:
         return replace(self, report=report, message=report.summary())
 
     def row(self) -> list[Any]:
-        return [self.mark if name == "adjusted" else getattr(self, name) for name in COLUMNS]
+        shown = {"adjusted": self.mark, "excused": "excused" if self.excused else ""}
+        return [shown[name] if name in shown else getattr(self, name) for name in COLUMNS]
+
+
+def total(records: Iterable[Record]) -> tuple[float, int]:
+    """The sum of the marks, and the most that it could be, without what the learners are excused from."""
+    counting = [record for record in records if not record.excused]
+    return whole(sum(record.mark for record in counting)), sum(record.points for record in counting)
 
 
 def by_learner(records: Iterable[Record]) -> dict[str, list[Record]]:

@@ -17,14 +17,14 @@ create table if not exists attempts (
 );
 create table if not exists counted (
     learner text not null, problem text not null, attempt text not null, adjusted real not null, late text not null,
-    times text not null default '', primary key (learner, problem)
+    times text not null default '', excused integer not null default 0, primary key (learner, problem)
 );
 create table if not exists decided (
     learner text not null, problem text not null, kind text not null, mark real not null, attempt text not null,
     because text not null, primary key (learner, problem)
 );
 create view if not exists records as
-    select attempts.*, coalesce(decided.mark, counted.adjusted) as adjusted, counted.late, counted.times,
+    select attempts.*, coalesce(decided.mark, counted.adjusted) as adjusted, counted.late, counted.times, counted.excused,
         coalesce(decided.because, '') as decided,
         (select count(*) from attempts a where (a.learner, a.problem) = (attempts.learner, attempts.problem) and a.attempt != '')
             as attempts
@@ -74,6 +74,7 @@ update facts set value = '4' where name = 'schema';
 """,
     "4": """
 drop view if exists records;
+alter table counted add column excused integer not null default 0;
 update facts set value = '5' where name = 'schema';
 """,
 }

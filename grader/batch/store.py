@@ -175,11 +175,11 @@ class Results:
         """The same with the numbers of secret cases, and text of the processes that ran them. For the teacher only."""
         rows = self._database.execute("select * from records").fetchall()
         rows.sort(key=lambda row: (collated(row["learner"]), row["problem"]))
-        names = {field.name for field in fields(Record)} - {"source", "report"}
+        names = {field.name for field in fields(Record)} - {"source", "report", "excused"}
         return [
             Record(
                 **{name: row[name] for name in names}, source=json.loads(row["sources"]).get(row["problem"], ""),
-                report=_decoded(row["report"]),
+                report=_decoded(row["report"]), excused=bool(row["excused"]),
             )
             for row in rows
         ]  # fmt: skip
@@ -297,7 +297,7 @@ class Store(Results):
         for problem, settled in settle(learner, attempts).items():
             self._insert(
                 "counted", learner=learner, problem=problem, attempt=settled.id, adjusted=settled.adjusted, late=settled.lateness,
-                times=settled.times,
+                times=settled.times, excused=settled.excused,
             )  # fmt: skip
 
     def apply_points(self, points: Mapping[str, Mapping[str, int]]) -> None:

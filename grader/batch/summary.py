@@ -23,8 +23,9 @@ MOST_UNUSED = 5  # files of one learner that are listed one by one
 
 @dataclass(frozen=True)
 class ProblemSummary:
-    """One problem in a class. `misconceptions` are names with the learners who have them, the most common first.
+    """One problem in a class, without the learners who are excused from it.
 
+    `misconceptions` are names with the learners who have them, the most common first.
     `checks` are names with the number of attempts that passed the check, in order.
     """
 
@@ -134,6 +135,7 @@ def _likeness_line(likenesses: Iterable[Likeness], said: str) -> str:
 
 
 def _problem(problem: Problem, records: Sequence[Record]) -> ProblemSummary:
+    records = [record for record in records if not record.excused]
     misconceptions: dict[str, list[str]] = {}
     passes: Counter[str] = Counter()
     for record in records:
@@ -143,7 +145,7 @@ def _problem(problem: Problem, records: Sequence[Record]) -> ProblemSummary:
             passes.update(check.name for check in record.report.checks if check.passed)
     return ProblemSummary(
         problem, len(records), sum(record.verdict != "NOT ATTEMPTED" for record in records),
-        sum(record.verdict == "PASS" for record in records), sum(record.score for record in records) / len(records),
+        sum(record.verdict == "PASS" for record in records), sum(record.score for record in records) / (len(records) or 1),
         sorted(misconceptions.items(), key=lambda item: (-len(item[1]), item[0])),
         [(check.name, passes[check.name]) for check in problem.checks],
     )  # fmt: skip
