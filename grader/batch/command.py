@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from commandline import files
 from commandline.cores import usable_cores
@@ -32,17 +32,21 @@ from grader.batch.faults import Faults
 from grader.batch.identity import Directory
 from grader.batch.intake import Intake
 from grader.batch.marks import Keeping
-from grader.batch.records import Known, Person, Record, Regrade
+from grader.batch.records import Known, Person, Record, Regrade, by_learner
 from grader.batch.store import DATABASE, Results, Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
 from grader.course.seed import create_seed, read_seed
 from grader.isolation import scratch
 from grader.isolation.level import Level
+from grader.report import redacted
+from grader.report.redacted import Reveal
 
 SEED, LOG = "seed.txt", "internal-errors.log"
 FILES = ("seed_file", "deadlines", "roster", "groups")  # options that decide marks; a results folder remembers them
 KNOWN = "known"  # the option whose folders it remembers, too
+REVEALS = ("reveal", "reveal_after_due")  # options that decide what learners read; it remembers them, too
+ADVICE: Reveal = "advice"  # what learners read unless a teacher says otherwise: all
 MOST_SHOWN = 20  # learners in a note
 
 
@@ -58,7 +62,8 @@ class BatchOptions:
     `name` is that of the class, and `keeping` says which marks stay that would change without a new submission. `regrade` names
     what to grade again, as LEARNER or LEARNER:NN, and `because` says why. `feedback` is a folder for a page for each learner,
     which has the failing cases if `show_cases` is set. `without` are the files that an earlier batch had and this one shall not.
-    `known` are folders or archives of solutions that learners can have found.
+    `known` are folders or archives of solutions that learners can have found. `reveal` is what pages and reports tell learners,
+    and `reveal_after_due` what they tell after the due date; empty means as in the last batch.
     """
 
     problems: str | None = None
@@ -80,6 +85,8 @@ class BatchOptions:
     keeping: Keeping = ""
     without: tuple[str, ...] = ()
     known: tuple[Path, ...] = ()
+    reveal: Reveal | Literal[""] = ""
+    reveal_after_due: Reveal | Literal[""] = ""
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
@@ -95,7 +102,10 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         feedback.create(options.feedback)  # before a class is graded for it
     options, reused = _like_the_last(results, options)
     yield from (f"Note: {note}." for note in reused)
+    redacted.require_more(options.reveal or ADVICE, options.reveal_after_due)
     rules = deadlines.read(options.deadlines) if options.deadlines else None
+    if options.reveal_after_due and not rules and "gradescope" not in options.formats:
+        yield "Note: without --deadlines nothing is due, so --reveal-after-due changes nothing."
     enrolled = roster.read(options.roster) if options.roster else None
     faults = Faults(results / LOG)
     intake_ = intake.read(submissions, catalog.select(options.problems) if options.problems else None, faults)
@@ -169,18 +179,36 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
             store.remember(name, str(path.resolve()) if path else "")
         store.remember(KNOWN, json.dumps([str(folder.resolve()) for folder in options.known]))
         store.remember_known(known)
+        for name in REVEALS:
+            store.remember(name, getattr(options, name))
         records = store.records()
         yield from _regraded_lines(done)
         yield from marks.lines(changes)
         yield from map(str, store.write_tables())
         books = list[Path]()
+        over = _past_due(records, directory, people, rules)
+        reveal = options.reveal or ADVICE
+        tells = {
+            (record.learner, record.problem): (
+                options.reveal_after_due or reveal if over.get((record.learner, record.problem)) else reveal
+            )
+            for record in records
+        }
+        shown = [record.told(tells[record.learner, record.problem]) for record in records]
+        not_yet = sorted({ProblemName(name).label for (_, name), past in over.items() if not past})
+        if options.show_cases and not_yet:
+            labels = ", ".join(not_yet)
+            yield f"Note: the pages show secret cases of problem {labels}, which can still be handed in on time."
         on_roster = set(enrollment.learner_of.values()) if enrollment else set(intake_.learners)
         enrolled_records = [record for record in records if record.learner in on_roster]
         for name in options.formats:
             if name in gradebook.GRADEBOOKS:
                 books += _gradebooks(name, enrolled_records, people, results)
             else:
-                yield str(gradebook.write_reports(records, results, name, faults))
+                later = [
+                    record.told(options.reveal_after_due or tells[record.learner, record.problem]) for record in records
+                ]
+                yield str(gradebook.write_reports(shown, results, name, faults, later))
         if enrolled and enrollment:
             books += [
                 roster.write_gradebook(enrolled, enrollment, marked, intake_.problems, path)
@@ -194,11 +222,16 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         if options.feedback:
             articles = dict[tuple[str, str], str]()
             if options.show_cases:
-                to_explain = feedback.tasks(store, seed, options.timeout, options.least)
+                to_explain = [
+                    task
+                    for task in feedback.tasks(store, seed, options.timeout, options.least)
+                    if tells[task.learner, task.problem] == ADVICE
+                ]
                 explained = _grade(to_explain, options, faults)
                 with progress("explaining", unit="failures", total=len(to_explain)) as advance:
                     articles = feedback.articles(explained, records, advance)
-            yield str(feedback.write(summary_, articles, options.feedback, faults))
+            summary_of_told = replace(summary_, records=by_learner(shown))
+            yield str(feedback.write(summary_of_told, articles, options.feedback, faults))
         yield ", ".join(f"{count} {verdict}" for verdict, count in sorted(summary_.verdicts.items())) + "."
     finally:
         store.close()
@@ -268,6 +301,11 @@ def _like_the_last(results: Path, options: BatchOptions) -> tuple[BatchOptions, 
                 option = name.replace("_", "-")
                 taken[name] = Path(earlier)
                 notes.append(f"--{option} is {earlier}, as in the last batch; --without {option} leaves it out")
+        for name in REVEALS:
+            earlier = stored.fact(name)
+            if earlier and not getattr(options, name):
+                taken[name] = earlier
+                notes.append(f"--{name.replace('_', '-')} is {earlier}, as in the last batch")
         known = [] if options.known or KNOWN in options.without else json.loads(stored.fact(KNOWN) or "[]")
         if known:
             taken[KNOWN] = tuple(map(Path, known))
@@ -342,6 +380,17 @@ def _settle(
         return deadlines.settle(wanted, names.get(learner, (learner,)), own.get(learner, rules), best=best)
 
     return settle
+
+
+def _past_due(
+    records: Sequence[Record], directory: Directory, people: Sequence[Person], rules: Deadlines | None
+) -> dict[tuple[str, str], bool]:
+    """Whether the due date of each learner for each problem is over, where there is one."""
+    own, now = _by_section(rules, people), datetime.now(UTC)
+    words = {person.learner: directory.words(person) for person in people}
+    slots = [(record.learner, record.problem) for record in records if record.learner in own]
+    dates = {slot: own[slot[0]].due_for(words[slot[0]], slot[1]) for slot in slots}
+    return {slot: now > date for slot, date in dates.items() if date}
 
 
 def _by_section(rules: Deadlines | None, people: Sequence[Person]) -> dict[str, Deadlines]:

@@ -118,11 +118,6 @@ class Deadlines:
         closes = self.closes.get(ProblemName(problem).label, self.closes.get(_EVERY))
         return closes and closes + self.extension(names, problem)
 
-    def is_past_due(self, names: Iterable[str], problem: str, now: datetime) -> bool:
-        """Whether a learner's due date for a problem is over."""
-        due = self.due_for(names, problem)
-        return due is not None and now > due
-
     def is_accepted(self, names: Iterable[str], attempt: Attempt) -> bool:
         """Whether an attempt came before its problem closed. Without a time, nothing shows that it did not."""
         closes = self.closes_for(names, attempt.problem)
@@ -163,7 +158,7 @@ class Deadlines:
         due, closes = self.due_for(names, attempt.problem), self.closes_for(names, attempt.problem)
         parts = [f"handed in {_minute(self._local(attempt.submitted))}"] if attempt.submitted else []
         parts += [f"due {_minute(self._local(due))}"] if due else []
-        parts += [f"closed {_minute(self._local(closes))}"] if closes else []
+        parts += [f"closes {_minute(self._local(closes))}"] if closes else []
         return f"{', '.join(parts)} ({self.timezone})" if due or closes else ""
 
     def __str__(self) -> str:

@@ -12,27 +12,35 @@ from grader.batch.roster import EXCUSED, assignment
 from grader.batch.tables import write_csv
 from grader.course import catalog
 from grader.report.formats import FORMATS, render
+from grader.report.json import PublicReport
 
 
-def write_reports(records: Sequence[Record], folder: Path, format_: str, faults: Faults) -> Path:
+def write_reports(
+    records: Sequence[Record], folder: Path, format_: str, faults: Faults, later: Sequence[Record] = ()
+) -> Path:
     """Writes a report for each learner to a folder named after the format, without what the learner is excused from.
 
-    Returns the folder.
+    `later` are the records as learners may read them after the due date. Returns the folder.
 
     A learner whose report cannot be written has none, and the error is logged.
     """
     target = folder / format_
     target.mkdir(parents=True, exist_ok=True)
     names = filenames({record.learner for record in records})
+    then = by_learner(later)
     for learner, own_records in by_learner(records).items():
         try:
-            text = render([record.report for record in own_records if record.report and not record.excused], format_)
+            text = render(_reports(own_records), format_, _reports(then.get(learner, ())))
             files.write(target / f"{names[learner]}.{FORMATS[format_][0]}", text)
         except CommandError:
             raise
         except Exception as error:  # whatever it is, the rest of the class gets its reports
             faults.add(learner, error)
     return target
+
+
+def _reports(records: Iterable[Record]) -> list[PublicReport]:
+    return [record.report for record in records if record.report and not record.excused]
 
 
 def write_canvas(records: Sequence[Record], people: Mapping[str, Person], path: Path) -> Path:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grader.report.json import PublicReport
-from grader.report.redacted import redacted
+from grader.report.redacted import Reveal, redacted, told
 
 COLUMNS = (
     "learner", "problem", "file", "verdict", "score", "adjusted", "points", "submitted", "late", "attempts", "misconception",
@@ -63,6 +63,10 @@ class Record:
             return self
         report = redacted(self.report)
         return replace(self, report=report, message=report.summary())
+
+    def told(self, reveal: Reveal) -> "Record":
+        """The record with the report as the learner may read it."""
+        return replace(self, report=told(self.report, reveal)) if self.report else self
 
     def row(self) -> list[Any]:
         shown = {"adjusted": self.mark, "excused": "excused" if self.excused else ""}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # The formats of `grader.report.formats` and `grader.batch.gradebook`, named here so that help need not import them.
 FORMATS = ("classroom50", "gradescope", "junit", "json", "prairielearn", "text")
 GRADEBOOKS = ("canvas",)
+REVEALS = ("verdict", "idea", "advice")
 
 
 @click.command()
@@ -97,6 +98,17 @@ GRADEBOOKS = ("canvas",)
     "--feedback", type=click.Path(path_type=Path), metavar="DIR", help="Also write a web page for each learner to DIR."
 )
 @click.option(
+    "--reveal",
+    type=click.Choice(REVEALS),
+    help="What pages and reports tell learners: the verdict of each check, the named misconception too, or also the difference "
+    "and advice [default: advice].",
+)
+@click.option(
+    "--reveal-after-due",
+    type=click.Choice(REVEALS),
+    help="What they tell learners whose due date is over [default: the same].",
+)
+@click.option(
     "--hunts", is_flag=True, help="Mark the hunts of `grade pack --hunts` instead, with its --problems and --seed-file."
 )
 @click.option(
@@ -125,6 +137,8 @@ def batch(
     without: tuple[str, ...],
     feedback: Path | None,
     show_cases: bool,
+    reveal: Any,
+    reveal_after_due: Any,
     hunts: bool,
 ) -> None:
     """Grade a class.
@@ -144,6 +158,7 @@ def batch(
         problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
         deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups, name,
         "all" if keep_marks else "lower" if never_lower else "", tuple(word.replace("-", "_") for word in without), known,
+        reveal or "", reveal_after_due or "",
     )  # fmt: skip
     for line in command.batch(submissions, results, options):
         click.echo(printable(line))
@@ -235,7 +250,11 @@ def export() -> None:
     type=click.Path(path_type=Path),
     help="File with a secret seed for the hidden cases [default: a new one].",
 )
-def gradescope(archive: Path, problems: str, seed_file: Path | None) -> None:
+@click.option(
+    "--reveal", type=click.Choice(REVEALS), default="advice", help="What learners are told, as in `grade batch`."
+)
+@click.option("--reveal-after-due", type=click.Choice(REVEALS), help="What Gradescope also shows after its due date.")
+def gradescope(archive: Path, problems: str, seed_file: Path | None, reveal: str, reveal_after_due: str | None) -> None:
     """Create a Gradescope autograder.
 
     ARCHIVE is the zip file to upload. It contains the solutions; do not hand it out.
@@ -243,7 +262,7 @@ def gradescope(archive: Path, problems: str, seed_file: Path | None) -> None:
     from grader.course import catalog
     from grader.handout import export as export_
 
-    export_.gradescope(archive, catalog.select(problems), seed_file)
+    export_.gradescope(archive, catalog.select(problems), seed_file, reveal, reveal_after_due or "")
     click.echo(str(archive))
 
 

@@ -1,5 +1,6 @@
 """Deadlines: what is late, what it costs, and which attempt counts."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from commandline.errors import UsageError
 from grader.batch import deadlines
 from grader.batch.deadlines import Attempt, Deadlines, Settled
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.fast
 
@@ -58,6 +60,15 @@ def test_a_file(tmp_path: Path):
     assert rules.due_for(["Ada Lovelace (ada)", "ada"], P1) == rules.due_for(["eve"], P1) + 2 * DAY
     assert rules.extension(["0017"], P3) == 7 * DAY
     assert rules.extension(["0017"], P1) == rules.extension(["15"], P3) == timedelta()
+
+
+def test_the_file_that_the_manual_shows(tmp_path: Path):
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "classroom.md").read_text(), re.DOTALL)
+    path = tmp_path / "deadlines.yaml"
+    path.write_text(text)
+    rules = deadlines.read(path)
+    assert [str(rules.for_section(name).closes_for([], P2))[:10] for name in "AB"] == ["2026-11-23", "2026-11-25"]
+    assert (rules.late_days_of(["ada"]), rules.is_excused(["eve"], P3)) == (5, True)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +156,7 @@ def test_nothing_is_accepted_after_a_problem_has_closed():
     for best in (True, False):
         settled = settle(late, later, best=best, **rules)[P1]
         assert told(settled) == (late.id, 7.2, "2 days late, 1 late day spent, 10% off")
-        assert settled.times.endswith(", due 2026-11-02 23:59, closed 2026-11-04 23:59 (UTC)")
+        assert settled.times.endswith(", due 2026-11-02 23:59, closes 2026-11-04 23:59 (UTC)")
     assert settle(early, later, best=False, **rules)[P1].id == early.id
     alone = settle(later, attempt(2.5, number=4), attempt(1, problem=P2), **rules)
     assert told(alone[P1]) == (f"{P1} 4", 0, "not accepted, because it came after the problem closed")
