@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from commandline import files
 from commandline.cores import usable_cores
@@ -23,6 +23,7 @@ from grader.batch import (
     intake,
     marks,
     reader,
+    reveal,
     roster,
     run,
     summary,
@@ -33,6 +34,7 @@ from grader.batch.identity import Directory
 from grader.batch.intake import Intake
 from grader.batch.marks import Keeping
 from grader.batch.records import Known, Person, Record, Regrade, by_learner
+from grader.batch.roster import Enrollment, Roster
 from grader.batch.store import DATABASE, Results, Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
@@ -45,8 +47,6 @@ from grader.report.redacted import Reveal
 SEED, LOG = "seed.txt", "internal-errors.log"
 FILES = ("seed_file", "deadlines", "roster", "groups")  # options that decide marks; a results folder remembers them
 KNOWN = "known"  # the option whose folders it remembers, too
-REVEALS = ("reveal", "reveal_after_due")  # options that decide what learners read; it remembers them, too
-ADVICE: Reveal = "advice"  # what learners read unless a teacher says otherwise: all
 MOST_SHOWN = 20  # learners in a note
 
 
@@ -63,7 +63,7 @@ class BatchOptions:
     what to grade again, as LEARNER or LEARNER:NN, and `because` says why. `feedback` is a folder for a page for each learner,
     which has the failing cases if `show_cases` is set. `without` are the files that an earlier batch had and this one shall not.
     `known` are folders or archives of solutions that learners can have found. `reveal` is what pages and reports tell learners,
-    and `reveal_after_due` what they tell after the due date; empty means as in the last batch.
+    and `reveal_after_due` what they tell after the due date; None means as in the last batch.
     """
 
     problems: str | None = None
@@ -85,15 +85,15 @@ class BatchOptions:
     keeping: Keeping = ""
     without: tuple[str, ...] = ()
     known: tuple[Path, ...] = ()
-    reveal: Reveal | Literal[""] = ""
-    reveal_after_due: Reveal | Literal[""] = ""
+    reveal: Reveal | None = None
+    reveal_after_due: Reveal | None = None
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
     """Grades new and changed submissions, writes the results, and yields lines for the terminal. Raises CommandError."""
     if bool(options.regrade) != bool(options.because.strip()):
         raise UsageError("--regrade needs --because with the reason, and --because needs --regrade.")
-    if options.show_cases and not options.feedback:
+    if options.show_cases and not (options.feedback or feedback.FORMAT in options.formats):
         raise UsageError("--show-cases needs --feedback with the folder for the pages.")
     if options.problems is not None and not options.problems.strip():
         raise UsageError("--problems is empty; name problems such as 01-03, or leave the option out.")
@@ -102,7 +102,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         feedback.create(options.feedback)  # before a class is graded for it
     options, reused = _like_the_last(results, options)
     yield from (f"Note: {note}." for note in reused)
-    redacted.require_more(options.reveal or ADVICE, options.reveal_after_due)
+    redacted.require_more(options.reveal or reveal.ADVICE, options.reveal_after_due)
     rules = deadlines.read(options.deadlines) if options.deadlines else None
     if options.reveal_after_due and not rules and "gradescope" not in options.formats:
         yield "Note: without --deadlines nothing is due, so --reveal-after-due changes nothing."
@@ -125,6 +125,12 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         for person, learner in enrollment.joined if enrollment else ():
             store.join(person.learner, learner, person.ids[:1], "they are one student of the roster")
         people = list(intake_.people.values())
+        participants = _participants(intake_, enrolled, enrollment)
+        if feedback.FORMAT in options.formats and not participants:
+            raise UsageError(
+                "--format moodle needs the participants' numbers: grade Moodle's archive of submissions, or give its grading "
+                "worksheet with --roster."
+            )
         directory = Directory(people)
         notes = [
             *intake_.notes,
@@ -179,21 +185,15 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
             store.remember(name, str(path.resolve()) if path else "")
         store.remember(KNOWN, json.dumps([str(folder.resolve()) for folder in options.known]))
         store.remember_known(known)
-        for name in REVEALS:
-            store.remember(name, getattr(options, name))
+        for name in reveal.FACTS:
+            store.remember(name, getattr(options, name) or "")
         records = store.records()
         yield from _regraded_lines(done)
         yield from marks.lines(changes)
         yield from map(str, store.write_tables())
         books = list[Path]()
-        over = _past_due(records, directory, people, rules)
-        reveal = options.reveal or ADVICE
-        tells = {
-            (record.learner, record.problem): (
-                options.reveal_after_due or reveal if over.get((record.learner, record.problem)) else reveal
-            )
-            for record in records
-        }
+        over = reveal.past_due(records, people, rules)
+        tells = reveal.levels(records, over, options.reveal, options.reveal_after_due)
         shown = [record.told(tells[record.learner, record.problem]) for record in records]
         not_yet = sorted({ProblemName(name).label for (_, name), past in over.items() if not past})
         if options.show_cases and not_yet:
@@ -204,7 +204,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         for name in options.formats:
             if name in gradebook.GRADEBOOKS:
                 books += _gradebooks(name, enrolled_records, people, results)
-            else:
+            elif name != feedback.FORMAT:
                 later = [
                     record.told(options.reveal_after_due or tells[record.learner, record.problem]) for record in records
                 ]
@@ -214,24 +214,26 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
                 roster.write_gradebook(enrolled, enrollment, marked, intake_.problems, path)
                 for path, marked in _raw_and_adjusted(records, results, "gradebook")
             ]
+        for_moodle = feedback.FORMAT in options.formats
         yield from map(str, books)
-        yield from _set_aside(results, books)
+        yield from _set_aside(results, [*books, *([results / gradebook.MOODLE] if for_moodle else [])])
         summary_ = summary.of(store)
         yield from map(str, summary.write_all(summary_, class_page.document(summary_), results))
         yield from summary.likeness_lines(summary_)
+        told, articles = replace(summary_, records=by_learner(shown)), dict[tuple[str, str], str]()
+        if options.show_cases:
+            to_explain = [
+                task
+                for task in feedback.tasks(store, seed, options.timeout, options.least)
+                if tells[task.learner, task.problem] == reveal.ADVICE
+            ]
+            explained = _grade(to_explain, options, faults)
+            with progress("explaining", unit="failures", total=len(to_explain)) as advance:
+                articles = feedback.articles(explained, records, advance)
+        if for_moodle:
+            yield str(feedback.write_moodle(told, articles, participants, results, faults))
         if options.feedback:
-            articles = dict[tuple[str, str], str]()
-            if options.show_cases:
-                to_explain = [
-                    task
-                    for task in feedback.tasks(store, seed, options.timeout, options.least)
-                    if tells[task.learner, task.problem] == ADVICE
-                ]
-                explained = _grade(to_explain, options, faults)
-                with progress("explaining", unit="failures", total=len(to_explain)) as advance:
-                    articles = feedback.articles(explained, records, advance)
-            summary_of_told = replace(summary_, records=by_learner(shown))
-            yield str(feedback.write(summary_of_told, articles, options.feedback, faults))
+            yield str(feedback.write(told, articles, options.feedback, faults))
         yield ", ".join(f"{count} {verdict}" for verdict, count in sorted(summary_.verdicts.items())) + "."
     finally:
         store.close()
@@ -255,7 +257,7 @@ def _remember_about(store: Store, name: str, rules: Deadlines | None) -> None:
     now = datetime.now(rules.timezone) if rules else datetime.now().astimezone()
     store.remember("class", one_line(name))
     store.remember("graded", f"graded {now:%Y-%m-%d %H:%M %Z}")
-    store.remember("deadlines", str(rules or ""))
+    store.remember("dates", str(rules or ""))
 
 
 def _require_apart(submissions: Path, results: Path) -> None:
@@ -301,7 +303,7 @@ def _like_the_last(results: Path, options: BatchOptions) -> tuple[BatchOptions, 
                 option = name.replace("_", "-")
                 taken[name] = Path(earlier)
                 notes.append(f"--{option} is {earlier}, as in the last batch; --without {option} leaves it out")
-        for name in REVEALS:
+        for name in reveal.FACTS:
             earlier = stored.fact(name)
             if earlier and not getattr(options, name):
                 taken[name] = earlier
@@ -352,7 +354,7 @@ def _without_effect(rules: Deadlines | None, directory: Directory, intake_: Inta
                 close = directory.near(name, 1)
                 hint = f"; the nearest name is {close[0]!r}" if close else ""
                 yield f"{what} for {name!r} is for no learner of this class{hint}"
-    own = _by_section(rules, list(intake_.people.values()))
+    own = reveal.by_section(rules, list(intake_.people.values()))
     for problem in intake_.problems:
         if any(problem.label in dates for dates in rules.due_in.values()):
             without = [name for name, each in own.items() if each.due_for((), problem.name) is None]
@@ -373,32 +375,13 @@ def _settle(
     plan: run.Plan, directory: Directory, people: Sequence[Person], rules: Deadlines | None, best: bool
 ) -> Settle:
     names = {person.learner: directory.words(person) for person in people}
-    own = _by_section(rules, people)
+    own = reveal.by_section(rules, people)
 
     def settle(learner: str, attempts: list[deadlines.Attempt]) -> Mapping[str, Settled]:
         wanted = [attempt for attempt in attempts if (learner, attempt.problem) in plan.wanted]
         return deadlines.settle(wanted, names.get(learner, (learner,)), own.get(learner, rules), best=best)
 
     return settle
-
-
-def _past_due(
-    records: Sequence[Record], directory: Directory, people: Sequence[Person], rules: Deadlines | None
-) -> dict[tuple[str, str], bool]:
-    """Whether the due date of each learner for each problem is over, where there is one."""
-    own, now = _by_section(rules, people), datetime.now(UTC)
-    words = {person.learner: directory.words(person) for person in people}
-    slots = [(record.learner, record.problem) for record in records if record.learner in own]
-    dates = {slot: own[slot[0]].due_for(words[slot[0]], slot[1]) for slot in slots}
-    return {slot: now > date for slot, date in dates.items() if date}
-
-
-def _by_section(rules: Deadlines | None, people: Sequence[Person]) -> dict[str, Deadlines]:
-    """The deadlines of each learner's section of the roster."""
-    if rules is None:
-        return {}
-    of_section = {section: rules.for_section(section) for section in {person.section for person in people}}
-    return {person.learner: of_section[person.section] for person in people}
 
 
 def _regrade(word: str, directory: Directory, intake_: Intake) -> tuple[str, list[str]]:
@@ -445,6 +428,16 @@ def _gradebooks(name: str, records: Sequence[Record], people: Sequence[Person], 
     by_name = {person.learner: person for person in people}
     for path, marked in _raw_and_adjusted(records, folder, name):
         yield gradebook.GRADEBOOKS[name](marked, by_name, path)
+
+
+def _participants(intake_: Intake, enrolled: Roster | None, enrollment: Enrollment | None) -> dict[str, str]:
+    """The numbers by which an assignment in Moodle knows the learners, from its worksheet and its archive."""
+    numbers = dict[str, str]()
+    if enrolled and enrollment and enrolled.system == "Moodle":
+        numbers = {learner: enrolled.ids(enrolled.rows[place])[0] for place, learner in enrollment.learner_of.items()}
+    if "Moodle" in intake_.layout:
+        numbers |= {name: person.ids[0] for name, person in intake_.people.items() if person.ids}
+    return {learner: number for learner, number in numbers.items() if number.isdecimal()}
 
 
 def _raw_and_adjusted(records: Sequence[Record], folder: Path, name: str) -> Iterator[tuple[Path, Sequence[Record]]]:

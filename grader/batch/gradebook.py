@@ -61,6 +61,7 @@ def write_canvas(records: Sequence[Record], people: Mapping[str, Person], path: 
 
 
 GRADEBOOKS = {"canvas": write_canvas}
+MOODLE = "moodle.zip"  # the pages of feedback, which move aside as gradebooks do
 _LONGEST = 150  # bytes of a file name without its extension; file systems have 255
 # Windows takes these for devices, with any extension.
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))}
@@ -70,8 +71,8 @@ EARLIER = "earlier"  # the folder of the gradebooks that an earlier batch wrote
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The gradebooks that are in a folder."""
-    names = [f"{name}{raw}.csv" for name in (*GRADEBOOKS, "gradebook") for raw in ("", "-raw")]
+    """The gradebooks, and what else is for a course system, that are in a folder."""
+    names = [MOODLE, *(f"{name}{raw}.csv" for name in (*GRADEBOOKS, "gradebook") for raw in ("", "-raw"))]
     return [folder / name for name in names if (folder / name).is_file()]
 
 

@@ -7,7 +7,8 @@ FACTS = "create table if not exists facts (name text primary key, value text not
 # `decided` what somebody decided of the mark: 'hand' is that mark, 'least' no lower one, 'kept' that mark for that attempt.
 # `marks` are those that the last batch ended with, and `changes` lists those that changed without a new submission.
 # `known` are the solutions of --known as `similarity.py` reads them.
-# `sent` has the marks that a course system was sent, by its address with the course, and its own numbers.
+# `sent` has the marks that a course system was sent, by its address with the course, and its own numbers; `comments` the
+# digests of comments.
 TABLES = """
 create table if not exists attempts (
     learner text not null, problem text not null, attempt text not null, number integer not null, key text not null,
@@ -39,6 +40,10 @@ create table if not exists marks (
 );
 create table if not exists sent (
     course text not null, assignment text not null, user text not null, points real not null,
+    primary key (course, assignment, user)
+);
+create table if not exists comments (
+    course text not null, assignment text not null, user text not null, digest text not null,
     primary key (course, assignment, user)
 );
 create table if not exists changes (
@@ -75,6 +80,7 @@ update facts set value = '4' where name = 'schema';
     "4": """
 drop view if exists records;
 alter table counted add column excused integer not null default 0;
+delete from facts where name = 'deadlines' and value like 'due %';
 update facts set value = '5' where name = 'schema';
 """,
 }

@@ -144,6 +144,11 @@ class Results:
         query = "select user, points from sent where course = ? and assignment = ?"
         return dict(self._database.execute(query, (course, assignment)).fetchall())
 
+    def comments(self, course: str, assignment: str) -> dict[str, str]:
+        """The digests of the comments of an assignment that a course system was sent, by its users."""
+        query = "select user, digest from comments where course = ? and assignment = ?"
+        return dict(self._database.execute(query, (course, assignment)).fetchall())
+
     def joins(self) -> list[Join]:
         """Which learners turned out to be the same, in order."""
         rows = self._database.execute("select at, learner, ids, joined, because from joins order by number")
@@ -361,6 +366,12 @@ class Store(Results):
             for user, points in marks.items():
                 self._insert("sent", course=course, assignment=assignment, user=user, points=points)
 
+    def remember_comments(self, course: str, assignment: str, digests: Mapping[str, str]) -> None:
+        """Stores which comments of an assignment a course system has from here, by its users."""
+        with self._writing():
+            for user, digest in digests.items():
+                self._insert("comments", course=course, assignment=assignment, user=user, digest=digest)
+
     def copy_result(self, attempt: StoredAttempt, to: StoredAttempt) -> None:
         """Writes an attempt with the result of another one that holds the same code and was submitted at another time."""
         slot = (attempt.learner, attempt.problem)
@@ -406,7 +417,8 @@ class Store(Results):
                 self._database.execute(f"delete from {table} where learner = ?", [person.learner])
             self._database.execute("delete from joins where joined = ?", [person.learner])
             for user in person.canvas:
-                self._database.execute("delete from sent where user = ?", [user])
+                for table in ("sent", "comments"):
+                    self._database.execute(f"delete from {table} where user = ?", [user])
         self._database.execute("vacuum")
 
     def rename(self, learner: str, to: str) -> None:

@@ -16,7 +16,7 @@ from grader.batch.tables import write_csv
 from grader.course import catalog
 from grader.problem import Problem
 
-ABOUT = ("class", "graded", "deadlines")  # facts of a results folder
+ABOUT = ("class", "graded", "dates")  # facts of a results folder
 MOST_SHOWN = 20  # learners in a line
 MOST_UNUSED = 5  # files of one learner that are listed one by one
 

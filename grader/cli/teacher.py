@@ -47,9 +47,9 @@ REVEALS = ("verdict", "idea", "advice")
 @click.option(
     "--format",
     "formats",
-    type=click.Choice([*FORMATS, *GRADEBOOKS]),
+    type=click.Choice([*FORMATS, *GRADEBOOKS, "moodle"]),
     multiple=True,
-    help="Also write the scores in the format of another system.",
+    help="Also write the scores in the format of another system, or the learners' pages as a feedback zip for Moodle.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Grade on a Dask cluster (tcp://HOST:PORT).")
 @click.option(
@@ -158,7 +158,7 @@ def batch(
         problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
         deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups, name,
         "all" if keep_marks else "lower" if never_lower else "", tuple(word.replace("-", "_") for word in without), known,
-        reveal or "", reveal_after_due or "",
+        reveal, reveal_after_due,
     )  # fmt: skip
     for line in command.batch(submissions, results, options):
         click.echo(printable(line))
@@ -262,7 +262,7 @@ def gradescope(archive: Path, problems: str, seed_file: Path | None, reveal: str
     from grader.course import catalog
     from grader.handout import export as export_
 
-    export_.gradescope(archive, catalog.select(problems), seed_file, reveal, reveal_after_due or "")
+    export_.gradescope(archive, catalog.select(problems), seed_file, reveal, reveal_after_due)
     click.echo(str(archive))
 
 

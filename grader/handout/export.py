@@ -85,7 +85,7 @@ def gradescope(
     problems: Sequence[Problem],
     seed_file: Path | None,
     reveal: str = "advice",
-    after_due: str = "",
+    after_due: str | None = None,
 ) -> None:
     """Writes the zip file of an autograder for these problems. Without a seed file, it gets a new random seed.
 

@@ -38,8 +38,8 @@ def redacted(report: PublicReport) -> PublicReport:
     return replace(report, checks=checks, counterexample=None, stdout="", eager_stdout="", part="", remarks=())
 
 
-def require_more(reveal: str, after_due: str) -> None:
-    """Raises UsageError if learners would be told less after the due date. Empty means that they are told the same."""
+def require_more(reveal: str, after_due: str | None) -> None:
+    """Raises UsageError if learners would be told less after the due date. None means that they are told the same."""
     if after_due and _REVEALS.index(after_due) < _REVEALS.index(reveal):
         raise UsageError(
             f"--reveal-after-due {after_due} tells less than --reveal {reveal}; what was told stays known."
