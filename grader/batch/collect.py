@@ -1,6 +1,5 @@
 """Finds the submissions of one learner: which problem, which file. Runs in a process of its own for each learner."""
 
-import contextlib
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -217,14 +216,20 @@ class _LearnerFiles:
 
 
 def known(learner: Learner, problems: Sequence[Problem]) -> list[list[Any]]:
-    """The sequences of tokens of all files that mean one of these problems: (problem, path, sequences), as JSON values."""
+    """The sequences of tokens of all files that mean one of these problems, as JSON values.
+
+    Of each, its problem, path, sequences and, if it cannot be read, the reason.
+    """
     found = list[list[Any]]()
     for item in filter(_is_code, expanded(learner)):
         meant = named(item) or (set() if item.file.refused else recognize.by_definitions(item))
         for problem in (problem for problem in problems if problem.name in meant):
-            with contextlib.suppress(UnreadableSubmissionError):
+            path = str(item.file.path)
+            try:
                 text, _ = _read(problem, item.file)
-                found.append([problem.name, str(item.file.path), sorted(similarity.sequences(text))])
+                found.append([problem.name, path, sorted(similarity.sequences(text)), ""])
+            except UnreadableSubmissionError as error:
+                found.append([problem.name, path, [], str(error).rstrip(".")])
     return found
 
 

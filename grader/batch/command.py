@@ -137,7 +137,12 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
             *renamed,
             *kept,
             *(enrollment.notes if enrollment else []),
-            *left_out,
+            *left_out[:MOST_SHOWN],
+            *(
+                [f"{len(left_out) - MOST_SHOWN:,} more known files are not compared"]
+                if len(left_out) > MOST_SHOWN
+                else []
+            ),
             *_without_effect(rules, directory, intake_),
         ]
         yield from (f"Note: {note}." for note in notes)

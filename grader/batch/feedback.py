@@ -132,8 +132,12 @@ def comments(stored: Results) -> dict[Slot, str]:
         slot = (record.learner, record.problem)
         if record.report and record.is_handed_in and not record.excused:
             told = record.told(levels[slot])
-            parts = [formats.text([told.report])[:MOST_OF_A_COMMENT] if told.report else "", _price(record)]
-            found[slot] = "\n".join(filter(None, parts)).strip()
+            text = formats.text([told.report])[:MOST_OF_A_COMMENT] if told.report else ""
+            if record.late:
+                text += f"\n{_price(record)}"
+            elif record.mark != record.score:
+                text += f"\nThe mark is {record.mark:g} of {counted(record.points, 'point')}."
+            found[slot] = text.strip()
     return found
 
 

@@ -185,7 +185,9 @@ def _said(
     for start in range(0, len(comments), MOST_COMMENTS):
         _send_comments(canvas, identity, comments[start : start + MOST_COMMENTS])
     now = canvas.marks(identity, comments=True)
-    arrived = [one for one in comments if len(now[one.user].comments) > len(before[one.user].comments)]
+    arrived = [
+        one for one in comments if one.user in now and len(now[one.user].comments) > len(before[one.user].comments)
+    ]
     stored.remember_comments(canvas.name, str(identity), {one.user: digest(one.text) for one in arrived})
     return [one for one in comments if one not in arrived]
 

@@ -56,11 +56,15 @@ def known(source: Path, problems: Sequence[str], failed: Callable[[str], None]) 
     Calls `failed` with a sentence on each that cannot be read. Raises CommandError.
     """
     for message in messages(source, "known", problems):
-        where = source / message["learner"]
+        own = message["learner"]  # or a loose file
         if message["failed"] or message["fault"]:
-            failed(f"{where} is not compared: {message['failed'] or message['error']}")
-        for problem, path, sequences in message["value"] or ():
-            yield Known(problem, str(where / path), frozenset(sequences))
+            failed(f"{source / own} is not compared: {message['failed'] or message['error']}")
+        for problem, path, sequences, reason in message["value"] or ():
+            name = str(source / own if path == own else source / own / path)
+            if reason:
+                failed(f"{name} is not compared: {reason}")
+            else:
+                yield Known(problem, name, frozenset(sequences))
 
 
 def _ask(**fields: Any) -> Iterator[dict[str, Any]]:
@@ -158,7 +162,7 @@ def _known(source: Path, names: Sequence[str], send: Send) -> None:
     problems = [catalog.load(name) for name in names]
     catalog.problems()  # all definitions: the processes below cannot read the course
     # A loose file is read alone, so that it costs no other one its comparison.
-    loose = (("", Learner(files=[SubmittedFile(file)])) for file in export.loose)
+    loose = ((str(file.path), Learner(files=[SubmittedFile(file)])) for file in export.loose)
     each = [*((name, _few(learner)) for name, learner in export.learners.items()), *loose]
     _send_each([source], ((name, partial(collect.known, own, problems)) for name, own in each), send)
 

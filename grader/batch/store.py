@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from commandline import files
@@ -416,6 +416,10 @@ class Store(Results):
             for table in schema.WITH_A_LEARNER:
                 self._database.execute(f"delete from {table} where learner = ?", [person.learner])
             self._database.execute("delete from joins where joined = ?", [person.learner])
+            names = {person.learner, *person.ids}
+            for one in self.known():
+                if names & {*PurePath(one.name).parts}:  # the learner's of an earlier year
+                    self._database.execute("delete from known where name = ?", [one.name])
             for user in person.canvas:
                 for table in ("sent", "comments"):
                     self._database.execute(f"delete from {table} where user = ?", [user])
