@@ -10,7 +10,7 @@ from pathlib import Path
 
 from commandline.errors import CommandError, UsageError
 from grader.batch import class_page, summary
-from grader.batch.store import DATABASE, Results
+from grader.batch.results import DATABASE, Results
 from studio.events import Events
 
 TOPIC = "class"

@@ -11,7 +11,7 @@ import jinja2
 from commandline.problem_name import ProblemName
 from commandline.text import counted, printable
 from grader.batch import similarity
-from grader.batch.records import Change, Record, Regrade, collated
+from grader.batch.records import Change, Record, Regrade, collated, total
 from grader.batch.similarity import Pair, Piece
 from grader.batch.summary import ProblemSummary, Summary, by_learner_unused
 from grader.course.selection import selected
@@ -114,7 +114,7 @@ def _facts(summary: Summary, records: Sequence[Record]) -> Iterator[str]:
     yield f"{len(records) - missing} of {counted(len(records), 'possible submission')} handed in"
     yield f"{summary.verdicts['PASS']} passed"
     if summary.records:
-        mean = sum(record.mark for record in records) / len(summary.records)
+        mean = total(records)[0] / len(summary.records)
         yield f"mean total {mean:.1f} of {counted(summary.points, 'point')}"
 
 
@@ -125,7 +125,7 @@ def _learners(summary: Summary) -> Iterator[Learner]:
         by_problem = {ProblemName(record.problem): record for record in records}
         yield Learner(
             name, f"learner-{number}", summary.sections.get(name, ""),
-            _plain(sum(record.mark for record in records)), summary.points,
+            _plain(total(records)[0]), total(records)[1],
             sum(record.verdict == "PASS" for record in records), sum(bool(record.late) for record in records),
             [_cell(by_problem.get(problem)) for problem in names], records,
             [row for row in unused if row[0] == name],
@@ -137,6 +137,8 @@ def _learners(summary: Summary) -> Iterator[Learner]:
 def _cell(record: Record | None) -> Cell:
     if record is None:
         return Cell("none", "…", "not graded yet")
+    if record.excused:
+        return Cell("none", "EX", "excused")
     if not record.is_handed_in:
         return Cell("none", "–", "not handed in")
     kind = _KINDS.get(record.verdict, "error")
@@ -151,7 +153,7 @@ def _totals(learners: Sequence[Learner], points: int) -> list[Bar]:
 
 
 def _histogram(row: ProblemSummary, records: Sequence[Record]) -> list[Bar]:
-    own = [record for record in records if record.problem == row.problem.name]
+    own = [record for record in records if record.problem == row.problem.name and not record.excused]
     marks = [record.mark for record in own if record.is_handed_in]
     return bars(marks, row.problem.points, len(own) - len(marks))
 
@@ -170,7 +172,6 @@ def bars(marks: Sequence[float], points: int, missing: int) -> list[Bar]:
 
 
 def _beside(summary: Summary) -> Iterator[Beside]:
-    problems = {str(row.problem.name): row.problem for row in summary.problems}
     sources = {
         (record.learner, record.problem): record.source for records in summary.records.values() for record in records
     }
@@ -179,7 +180,7 @@ def _beside(summary: Summary) -> Iterator[Beside]:
             yield Beside(pair)
             continue
         texts = (sources[name, pair.problem] for name in (pair.one, pair.other))
-        yield Beside(pair, *similarity.compared(problems[pair.problem], *texts))
+        yield Beside(pair, *similarity.compared(pair, *texts))
 
 
 def _plain(mark: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from commandline.problem_name import ProblemName
 from commandline.text import one_line
-from grader.batch import archive, recognize
+from grader.batch import archive, recognize, similarity
 from grader.batch.archive import File, RefusedFileError
 from grader.batch.exports import Learner, SubmittedFile
 from grader.batch.recognize import SUFFIXES, Candidate, Choice, choose
@@ -213,6 +213,24 @@ class _LearnerFiles:
             else:
                 reason = "has no problem's name"
             yield UnusedFile(self.learner, str(path), reason)
+
+
+def known(learner: Learner, problems: Sequence[Problem]) -> list[list[Any]]:
+    """The sequences of tokens of all files that mean one of these problems, as JSON values.
+
+    Of each, its problem, path, sequences and, if it cannot be read, the reason.
+    """
+    found = list[list[Any]]()
+    for item in filter(_is_code, expanded(learner)):
+        meant = named(item) or (set() if item.file.refused else recognize.by_definitions(item))
+        for problem in (problem for problem in problems if problem.name in meant):
+            path = str(item.file.path)
+            try:
+                text, _ = _read(problem, item.file)
+                found.append([problem.name, path, sorted(similarity.sequences(text)), ""])
+            except UnreadableSubmissionError as error:
+                found.append([problem.name, path, [], str(error).rstrip(".")])
+    return found
 
 
 def _read(problem: Problem, file: File) -> tuple[str, list[str]]:

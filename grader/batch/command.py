@@ -1,5 +1,6 @@
 """`grade batch`: from the submissions of a class to tables, gradebooks and a summary."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,7 +24,9 @@ from grader.batch import (
     intake,
     marks,
     moves,
+    reader,
     regrades,
+    reveal,
     roster,
     run,
     summary,
@@ -33,16 +36,21 @@ from grader.batch.faults import Faults
 from grader.batch.identity import Directory
 from grader.batch.intake import Intake
 from grader.batch.marks import Keeping
-from grader.batch.records import Person, Record
-from grader.batch.store import DATABASE, Results, Settle, Store
+from grader.batch.records import Known, Person, Record, by_learner
+from grader.batch.results import DATABASE, Results
+from grader.batch.roster import Enrollment, Roster
+from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
 from grader.course.seed import create_seed, read_seed
 from grader.isolation import scratch
 from grader.isolation.level import Level
+from grader.report import redacted
+from grader.report.redacted import Reveal
 
 SEED, LOG = "seed.txt", "internal-errors.log"
 FILES = ("seed_file", "deadlines", "roster", "groups")  # options that decide marks; a results folder remembers them
+KNOWN = "known"  # the option whose folders it remembers, too
 MOST_SHOWN = 20  # learners in a note
 
 
@@ -59,6 +67,8 @@ class BatchOptions:
     what to grade again, as LEARNER or LEARNER:NN, `regrade_checks` a problem and one of its checks, for everybody, and `because`
     says why. `feedback` is a folder for a page for each learner,
     which has the failing cases if `show_cases` is set. `without` are the files that an earlier batch had and this one shall not.
+    `known` are folders or archives of solutions that learners can have found. `reveal` is what pages and reports tell learners,
+    and `reveal_after_due` what they tell after the due date; None means as in the last batch.
     """
 
     problems: str | None = None
@@ -80,6 +90,9 @@ class BatchOptions:
     keeping: Keeping = ""
     without: tuple[str, ...] = ()
     regrade_checks: tuple[tuple[str, str], ...] = ()
+    known: tuple[Path, ...] = ()
+    reveal: Reveal | None = None
+    reveal_after_due: Reveal | None = None
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
@@ -88,7 +101,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         raise UsageError(
             "--regrade and --regrade-check need --because with the reason, and --because needs one of these."
         )
-    if options.show_cases and not options.feedback:
+    if options.show_cases and not (options.feedback or feedback.FORMAT in options.formats):
         raise UsageError("--show-cases needs --feedback with the folder for the pages.")
     if options.problems is not None and not options.problems.strip():
         raise UsageError("--problems is empty; name problems such as 01-03, or leave the option out.")
@@ -97,7 +110,10 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         feedback.create(options.feedback)  # before a class is graded for it
     options, reused = _like_the_last(results, options)
     yield from (f"Note: {note}." for note in reused)
+    redacted.require_more(options.reveal or reveal.ADVICE, options.reveal_after_due)
     rules = deadlines.read(options.deadlines) if options.deadlines else None
+    if options.reveal_after_due and not rules and "gradescope" not in options.formats:
+        yield "Note: without --deadlines nothing is due, so --reveal-after-due changes nothing."
     enrolled = roster.read(options.roster) if options.roster else None
     faults = Faults(results / LOG)
     intake_ = intake.read(submissions, catalog.select(options.problems) if options.problems else None, faults)
@@ -105,6 +121,8 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         f"{counted(len(intake_.learners), 'learner')} ({intake_.layout}), {counted(len(intake_.problems), 'problem')}, "
         f"{counted(len(intake_.items), 'file')}."
     )
+    left_out = list[str]()
+    known = [one for folder in options.known for one in _known(folder, intake_, left_out)]
     store = Store(results)
     try:
         yield from (f"Note: {note}." for note in moves.follow(store))
@@ -116,12 +134,24 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         for person, learner in enrollment.joined if enrollment else ():
             store.join(person.learner, learner, person.ids[:1], "they are one student of the roster")
         people = list(intake_.people.values())
+        participants = _participants(intake_, enrolled, enrollment)
+        if feedback.FORMAT in options.formats and not participants:
+            raise UsageError(
+                "--format moodle needs the participants' numbers: grade Moodle's archive of submissions, or give its grading "
+                "worksheet with --roster."
+            )
         directory = Directory(people)
         notes = [
             *intake_.notes,
             *renamed,
             *kept,
             *(enrollment.notes if enrollment else []),
+            *left_out[:MOST_SHOWN],
+            *(
+                [f"{len(left_out) - MOST_SHOWN:,} more known files are not compared"]
+                if len(left_out) > MOST_SHOWN
+                else []
+            ),
             *_without_effect(rules, directory, intake_),
         ]
         yield from (f"Note: {note}." for note in notes)
@@ -170,35 +200,57 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         for name in FILES:
             path = getattr(options, name)
             store.remember(name, str(path.resolve()) if path else "")
+        store.remember(KNOWN, json.dumps([str(folder.resolve()) for folder in options.known]))
+        store.remember_known(known)
+        for name in reveal.FACTS:
+            store.remember(name, getattr(options, name) or "")
         records = store.records()
         yield from regrades.lines(done)
         yield from marks.lines(changes)
         yield from map(str, store.write_tables())
         books = list[Path]()
+        over = reveal.past_due(records, people, rules)
+        tells = reveal.levels(records, over, options.reveal, options.reveal_after_due)
+        shown = [record.told(tells[record.learner, record.problem]) for record in records]
+        not_yet = sorted({ProblemName(name).label for (_, name), past in over.items() if not past})
+        if options.show_cases and not_yet:
+            labels = ", ".join(not_yet)
+            yield f"Note: the pages show secret cases of problem {labels}, which can still be handed in on time."
         on_roster = set(enrollment.learner_of.values()) if enrollment else set(intake_.learners)
         enrolled_records = [record for record in records if record.learner in on_roster]
         for name in options.formats:
             if name in gradebook.GRADEBOOKS:
                 books += _gradebooks(name, enrolled_records, people, results)
-            else:
-                yield str(gradebook.write_reports(records, results, name, faults))
+            elif name != feedback.FORMAT:
+                later = [
+                    record.told(options.reveal_after_due or tells[record.learner, record.problem]) for record in records
+                ]
+                yield str(gradebook.write_reports(shown, results, name, faults, later))
         if enrolled and enrollment:
             books += [
                 roster.write_gradebook(enrolled, enrollment, marked, intake_.problems, path)
                 for path, marked in _raw_and_adjusted(records, results, "gradebook")
             ]
+        for_moodle = feedback.FORMAT in options.formats
         yield from map(str, books)
-        yield from _set_aside(results, books)
+        yield from _set_aside(results, [*books, *([results / gradebook.MOODLE] if for_moodle else [])])
         summary_ = summary.of(store)
         yield from map(str, summary.write_all(summary_, class_page.document(summary_), results))
+        yield from summary.likeness_lines(summary_)
+        told, articles = replace(summary_, records=by_learner(shown)), dict[tuple[str, str], str]()
+        if options.show_cases:
+            to_explain = [
+                task
+                for task in feedback.tasks(store, seed, options.timeout, options.least)
+                if tells[task.learner, task.problem] == reveal.ADVICE
+            ]
+            explained = _grade(to_explain, options, faults)
+            with progress("explaining", unit="failures", total=len(to_explain)) as advance:
+                articles = feedback.articles(explained, records, advance)
+        if for_moodle:
+            yield str(feedback.write_moodle(told, articles, participants, results, faults))
         if options.feedback:
-            articles = dict[tuple[str, str], str]()
-            if options.show_cases:
-                to_explain = feedback.tasks(store, seed, options.timeout, options.least)
-                explained = _grade(to_explain, options, faults)
-                with progress("explaining", unit="failures", total=len(to_explain)) as advance:
-                    articles = feedback.articles(explained, records, advance)
-            yield str(feedback.write(summary_, articles, options.feedback, faults))
+            yield str(feedback.write(told, articles, options.feedback, faults))
         yield ", ".join(f"{count} {verdict}" for verdict, count in sorted(summary_.verdicts.items())) + "."
     finally:
         store.close()
@@ -222,7 +274,7 @@ def _remember_about(store: Store, name: str, rules: Deadlines | None) -> None:
     now = datetime.now(rules.timezone) if rules else datetime.now().astimezone()
     store.remember("class", one_line(name))
     store.remember("graded", f"graded {now:%Y-%m-%d %H:%M %Z}")
-    store.remember("deadlines", str(rules or ""))
+    store.remember("dates", str(rules or ""))
 
 
 def _require_apart(submissions: Path, results: Path) -> None:
@@ -268,9 +320,29 @@ def _like_the_last(results: Path, options: BatchOptions) -> tuple[BatchOptions, 
                 option = name.replace("_", "-")
                 taken[name] = Path(earlier)
                 notes.append(f"--{option} is {earlier}, as in the last batch; --without {option} leaves it out")
+        for name in reveal.FACTS:
+            earlier = stored.fact(name)
+            if earlier and not getattr(options, name):
+                taken[name] = earlier
+                notes.append(f"--{name.replace('_', '-')} is {earlier}, as in the last batch")
+        known = [] if options.known or KNOWN in options.without else json.loads(stored.fact(KNOWN) or "[]")
+        if known:
+            taken[KNOWN] = tuple(map(Path, known))
+            notes.append(f"--known is {', '.join(known)}, as in the last batch; --without known leaves it out")
     finally:
         stored.close()
     return replace(options, **taken), notes
+
+
+def _known(folder: Path, intake_: Intake, notes: list[str]) -> list[Known]:
+    """The solutions in a folder of --known, in order."""
+    names = [problem.name for problem in intake_.problems]
+    found = sorted(reader.known(folder, names, notes.append), key=lambda one: (one.problem, one.name))
+    if not found:
+        notes.append(
+            f"--known {folder} has no file for a problem that is graded now; files are named like {names[0]}.py"
+        )
+    return found
 
 
 def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
@@ -283,14 +355,29 @@ def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
 
 
 def _without_effect(rules: Deadlines | None, directory: Directory, intake_: Intake) -> Iterator[str]:
-    """What the deadlines say that changes nothing. Raises UsageError if an extension is for one of several learners."""
-    if rules and not any(item.submitted or item.late for item in intake_.items):
+    """What the deadlines say that changes nothing. Raises UsageError if a line is for one of several learners."""
+    if rules is None:
+        return
+    if not any(item.submitted or item.late for item in intake_.items):
         yield "these submissions have no times, so none is late"
-    for name in rules.extensions if rules else ():
-        if directory.find(name) is None:
-            close = directory.near(name, 1)
-            hint = f"; the nearest name is {close[0]!r}" if close else ""
-            yield f"the extension for {name!r} is for no learner of this class{hint}"
+    lines = {
+        "the extension": rules.extensions,
+        "the number of late days": rules.own_late_days,
+        "the excuse": rules.excused,
+    }
+    for what, by_name in lines.items():
+        for name in by_name:
+            if directory.find(name) is None:
+                close = directory.near(name, 1)
+                hint = f"; the nearest name is {close[0]!r}" if close else ""
+                yield f"{what} for {name!r} is for no learner of this class{hint}"
+    own = reveal.by_section(rules, list(intake_.people.values()))
+    for problem in intake_.problems:
+        if any(problem.label in dates for dates in rules.due_in.values()):
+            without = [name for name, each in own.items() if each.due_for((), problem.name) is None]
+            if without:
+                named = ", ".join(without[:MOST_SHOWN]) + ", ..." * (len(without) > MOST_SHOWN)
+                yield f"problem {problem.label} has no due date for the sections of {named}"
 
 
 def _unused_lines(intake_: Intake) -> Iterator[str]:
@@ -305,10 +392,11 @@ def _settle(
     plan: run.Plan, directory: Directory, people: Sequence[Person], rules: Deadlines | None, best: bool
 ) -> Settle:
     names = {person.learner: directory.words(person) for person in people}
+    own = reveal.by_section(rules, people)
 
     def settle(learner: str, attempts: list[deadlines.Attempt]) -> Mapping[str, Settled]:
         wanted = [attempt for attempt in attempts if (learner, attempt.problem) in plan.wanted]
-        return deadlines.settle(wanted, names.get(learner, (learner,)), rules, best=best)
+        return deadlines.settle(wanted, names.get(learner, (learner,)), own.get(learner, rules), best=best)
 
     return settle
 
@@ -317,6 +405,16 @@ def _gradebooks(name: str, records: Sequence[Record], people: Sequence[Person], 
     by_name = {person.learner: person for person in people}
     for path, marked in _raw_and_adjusted(records, folder, name):
         yield gradebook.GRADEBOOKS[name](marked, by_name, path)
+
+
+def _participants(intake_: Intake, enrolled: Roster | None, enrollment: Enrollment | None) -> dict[str, str]:
+    """The numbers by which an assignment in Moodle knows the learners, from its worksheet and its archive."""
+    numbers = dict[str, str]()
+    if enrolled and enrollment and enrolled.system == "Moodle":
+        numbers = {learner: enrolled.ids(enrolled.rows[place])[0] for place, learner in enrollment.learner_of.items()}
+    if "Moodle" in intake_.layout:
+        numbers |= {name: person.ids[0] for name, person in intake_.people.items() if person.ids}
+    return {learner: number for learner, number in numbers.items() if number.isdecimal()}
 
 
 def _raw_and_adjusted(records: Sequence[Record], folder: Path, name: str) -> Iterator[tuple[Path, Sequence[Record]]]:

@@ -6,7 +6,7 @@ date share them: two late days pay for everything that is due on that date and a
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from fractions import Fraction
 from pathlib import Path
@@ -25,8 +25,14 @@ _DAY = timedelta(days=1)
 _UNITS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": _DAY, "week": timedelta(weeks=1)}
 _DURATION = re.compile(rf"(\d{{1,4}}) ({'|'.join(_UNITS)})s?")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?) ?%")
-_KEYS = ("timezone", "due", "grace", "late_days", "penalty", "extensions")
+_SEVERAL = re.compile(r" and |[,;]")  # between the sections that a roster names together
+_KEYS = ("timezone", "due", "grace", "late_days", "penalty", "extensions", "closes", "excused")
+_NOT_ACCEPTED = "not accepted, because it came after the problem closed"
 _EVERY = ""  # the key of what holds for all problems
+_OTHERS = "others"  # the learners, or sections, that are not named
+_ALL = "all"  # the problems
+
+Dates = Mapping[str, datetime]  # by problem label; the key "" holds for all others
 
 
 @dataclass(frozen=True)
@@ -49,29 +55,51 @@ class Attempt:
 class Settled:
     """The attempt that counts for a problem, its score after the penalty, and a sentence on its lateness; empty if on time.
 
-    `times` says when it was handed in and due, as far as that is known.
+    `times` says when it was handed in and due, as far as that is known. What a learner is excused from does not count.
     """
 
     id: str
     adjusted: float
     lateness: str
     times: str = ""
+    excused: bool = False
 
 
 @dataclass(frozen=True)
 class Deadlines:
-    """When problems are due, and what lateness costs.
+    """When problems are due and close, and what lateness costs.
 
-    `due` is by problem label; the key "" holds for all others. `penalty` is the share of the score that each late day costs.
-    `extensions` are by learner, then by problem label, where "" holds for all others.
+    After it has closed, no submission for a problem is accepted. `penalty` is the share of the score that each late day costs.
+    `extensions` are by learner, then by problem label, where "" holds for all others; they move both dates. `own_late_days` are
+    those of the learners who have not as many as all others, and `excused` the labels of the problems that do not count for a
+    learner, where "" means all. `due_in` and `closes_in` are the dates of sections: see `for_section`.
     """
 
     timezone: tzinfo = UTC
-    due: Mapping[str, datetime] = field(default_factory=dict)
+    due: Dates = field(default_factory=dict)
     grace: timedelta = timedelta()
     late_days: int = 0
     penalty: Fraction = Fraction(0)
     extensions: Mapping[str, Mapping[str, timedelta]] = field(default_factory=dict)
+    closes: Dates = field(default_factory=dict)
+    due_in: Mapping[str, Dates] = field(default_factory=dict)
+    closes_in: Mapping[str, Dates] = field(default_factory=dict)
+    own_late_days: Mapping[str, int] = field(default_factory=dict)
+    excused: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def sections(self) -> set[str]:
+        """The sections that have dates of their own."""
+        return {*self.due_in, *self.closes_in}
+
+    def for_section(self, section: str) -> "Deadlines":
+        """The deadlines of a learner of this section. Of several sections, such as `A and B`, the latest date counts."""
+        names = {folded(name) for name in (section, *_SEVERAL.split(section))}
+        due, closes = (
+            {**of_all, **_latest(dates for name, dates in of_sections.items() if folded(name) in names)}
+            for of_all, of_sections in ((self.due, self.due_in), (self.closes, self.closes_in))
+        )
+        return replace(self, due=due, closes=closes)
 
     def extension(self, names: Iterable[str], problem: str) -> timedelta:
         """The extension of a learner for a problem. `names` are the learner's name and ids; the longest one counts."""
@@ -84,6 +112,27 @@ class Deadlines:
         """When a problem is due for a learner. None if it has no due date."""
         due = self.due.get(ProblemName(problem).label, self.due.get(_EVERY))
         return due and due + self.extension(names, problem)
+
+    def closes_for(self, names: Iterable[str], problem: str) -> datetime | None:
+        """When a problem closes for a learner. None if it does not."""
+        closes = self.closes.get(ProblemName(problem).label, self.closes.get(_EVERY))
+        return closes and closes + self.extension(names, problem)
+
+    def is_accepted(self, names: Iterable[str], attempt: Attempt) -> bool:
+        """Whether an attempt came before its problem closed. Without a time, nothing shows that it did not."""
+        closes = self.closes_for(names, attempt.problem)
+        return closes is None or attempt.submitted is None or self._local(attempt.submitted) <= closes
+
+    def is_excused(self, names: Iterable[str], problem: str) -> bool:
+        """Whether a learner is excused from a problem."""
+        own = {folded(name) for name in names}
+        labels = (labels for name, labels in self.excused.items() if folded(name) in own)
+        return bool(frozenset[str]().union(*labels) & {_EVERY, ProblemName(problem).label})
+
+    def late_days_of(self, names: Iterable[str]) -> int:
+        """How many late days a learner may spend."""
+        own = {folded(name) for name in names}
+        return max((days for name, days in self.own_late_days.items() if folded(name) in own), default=self.late_days)
 
     def days_late(self, names: Sequence[str], attempt: Attempt) -> int:
         """The late days of an attempt: each started day after the due date, unless it is within the grace period.
@@ -101,26 +150,36 @@ class Deadlines:
         by_clock = submitted.replace(tzinfo=None) - self._local(due).replace(tzinfo=None)
         return max(1, -(-min(late, by_clock) // _DAY)) if late > max(self.grace, timedelta()) else 0
 
-    def times(self, names: Iterable[str], attempt: Attempt) -> str:
-        """When an attempt was handed in and was due, in the time zone of the deadlines. Empty if it has no due date."""
-        due = self.due_for(names, attempt.problem)
+    def times(self, names: Sequence[str], attempt: Attempt) -> str:
+        """When an attempt was handed in, was due and had to be handed in at the latest, in the time zone of the deadlines.
+
+        Empty if it has neither date.
+        """
+        due, closes = self.due_for(names, attempt.problem), self.closes_for(names, attempt.problem)
         parts = [f"handed in {_minute(self._local(attempt.submitted))}"] if attempt.submitted else []
         parts += [f"due {_minute(self._local(due))}"] if due else []
-        return f"{', '.join(parts)} ({self.timezone})" if due else ""
+        parts += [f"closes {_minute(self._local(closes))}"] if closes else []
+        return f"{', '.join(parts)} ({self.timezone})" if due or closes else ""
 
     def __str__(self) -> str:
-        """The rules in words, without extensions, which are a learner's own business."""
-        moments: dict[datetime, list[str]] = {}
-        for label, due in self.due.items():
-            moments.setdefault(due, []).append(label)
-        parts = [
-            f"{', '.join(labels)}: {_minute(self._local(due))}".removeprefix(": ") for due, labels in moments.items()
-        ]
-        rules = [f"due {'; '.join(parts)} ({self.timezone})"]
+        """The rules in words, without what is for one learner, which is that learner's own business."""
+        rules = [f"due {self._in_words(self.due) or 'by section'} ({self.timezone})"]
+        rules += [f"due in {name}: {self._in_words(dates)}" for name, dates in self.due_in.items()]
+        rules += [f"closing {self._in_words(self.closes)}"] if self.closes else []
+        rules += [f"closing in {name}: {self._in_words(dates)}" for name, dates in self.closes_in.items()]
         rules += [f"grace {self.grace.total_seconds() / 60:g} minutes"] if self.grace else []
         rules += [f"{counted(self.late_days, 'late day')} for each learner"] if self.late_days else []
         rules += [f"{float(100 * self.penalty):g}% off for each further day"] if self.penalty else []
         return ", ".join(rules)
+
+    def _in_words(self, dates: Dates) -> str:
+        moments: dict[datetime, list[str]] = {}
+        for label, moment in dates.items():
+            moments.setdefault(moment, []).append(label)
+        return "; ".join(
+            f"{', '.join(labels)}: {_minute(self._local(moment))}".removeprefix(": ")
+            for moment, labels in moments.items()
+        )
 
     def _local(self, moment: datetime) -> datetime:
         return moment.astimezone(self.timezone) if moment.tzinfo else moment.replace(tzinfo=self.timezone)
@@ -135,21 +194,35 @@ def settle(
 ) -> dict[str, Settled]:
     """What counts for each problem of one learner: the best attempt after the penalty, or the last one.
 
-    `names` are the learner's name and ids.
+    `names` are the learner's name and ids. `deadlines` are those of the learner's section. A problem for which every attempt came
+    after it had closed has the score 0.
     """
+    rules = deadlines or Deadlines()
     by_problem: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         by_problem.setdefault(attempt.problem, []).append(attempt)
-    if not best:
-        by_problem = {problem: [max(own, key=_order)] for problem, own in by_problem.items()}
-    rules = deadlines or Deadlines()
     by_due: dict[datetime | None, list[list[Attempt]]] = {}
+    left, settled, excused = rules.late_days_of(names), dict[str, Settled](), set[str]()
     for problem, own in by_problem.items():
-        by_due.setdefault(rules.due_for(names, problem), []).append(own)
-    left, settled = rules.late_days, dict[str, Settled]()
+        if rules.is_excused(names, problem):
+            excused.add(problem)
+            accepted = own
+        else:
+            accepted = [attempt for attempt in own if rules.is_accepted(names, attempt)]
+        if not accepted:
+            newest = max(own, key=_order)
+            settled[problem] = Settled(newest.id, 0.0, _NOT_ACCEPTED, rules.times(names, newest))
+            continue
+        if not best:
+            accepted = [max(accepted, key=_order)]
+        by_due.setdefault(rules.due_for(names, problem), []).append(accepted)
     for due in sorted(by_due, key=lambda due: (due is not None, due and due.timestamp())):
         group = by_due[due]
-        days = {attempt.id: rules.days_late(names, attempt) for own in group for attempt in own}
+        days = {
+            attempt.id: 0 if attempt.problem in excused else rules.days_late(names, attempt)
+            for own in group
+            for attempt in own
+        }
         # The fewest late days that give the highest total. More than an attempt's own change nothing.
         totals = {
             spent: sum(_value(rules, attempt, days, spent)[0] for attempt in _best(rules, group, days, spent))
@@ -159,7 +232,8 @@ def settle(
         for attempt in _best(rules, group, days, spent):
             adjusted, late = _value(rules, attempt, days, spent)[0], days[attempt.id]
             lateness = _lateness(rules, attempt, late, min(spent, late))
-            settled[attempt.problem] = Settled(attempt.id, adjusted, lateness, rules.times(names, attempt))
+            times = rules.times(names, attempt)
+            settled[attempt.problem] = Settled(attempt.id, adjusted, lateness, times, attempt.problem in excused)
         left -= spent
     return settled
 
@@ -224,31 +298,88 @@ def _deadlines(table: Any) -> Deadlines:
         timezone = ZoneInfo(table.get("timezone", "UTC"))
     except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
         raise _InvalidError(f"timezone: {table['timezone']} is not a time zone, such as Europe/Berlin.") from None
-    extensions = table.get("extensions") or {}
-    if not isinstance(extensions, dict):
-        raise _InvalidError("extensions: write a line for each learner, such as `ada: 2 days`.")
-    return Deadlines(
+    due, due_in = _dates("due", table["due"], timezone)
+    closes, closes_in = _dates("closes", table.get("closes") or {}, timezone)
+    late_days = table.get("late_days", "0")
+    if isinstance(late_days, dict):
+        own_late_days = {str(learner): _whole(f"late_days: {learner}", days) for learner, days in late_days.items()}
+    else:
+        own_late_days = {_OTHERS: _whole("late_days", late_days)}
+    rules = Deadlines(
         timezone,
-        {label: _moment("due", text, timezone) for label, text in _by_problem("due", table["due"]).items()},
+        due,
         _duration("grace", table.get("grace", "0 days")),
-        _whole("late_days", table.get("late_days", "0")),
+        own_late_days.pop(_OTHERS, 0),
         _percent("penalty", table.get("penalty", "0%")),
         {
-            str(learner): {
+            learner: {
                 label: _duration(f"extensions: {learner}", text)
                 for label, text in _by_problem(f"extensions: {learner}", value).items()
             }
-            for learner, value in extensions.items()
+            for learner, value in _by_learner(table, "extensions", "2 days")
+        },
+        closes,
+        due_in,
+        closes_in,
+        own_late_days,
+        {
+            learner: frozenset({_EVERY}) if value == _ALL else _labels(f"excused: {learner}", value)
+            for learner, value in _by_learner(table, "excused", f"01-03, or {_ALL}")
         },
     )
+    _require_due_before_closing(rules)
+    return rules
+
+
+def _require_due_before_closing(rules: Deadlines) -> None:
+    for section in ("", *sorted(rules.sections)):
+        own = rules.for_section(section)
+        for label in sorted({*own.due, *own.closes}):
+            due, closes = (dates.get(label, dates.get(_EVERY)) for dates in (own.due, own.closes))
+            if due and closes and closes < due:
+                place = ": ".join(filter(None, ("closes", label, section)))
+                raise _InvalidError(f"{place}: {_minute(closes)} is before the due date, {_minute(due)}.")
+
+
+def _by_learner(table: Mapping[str, Any], key: str, example: str) -> list[tuple[str, Any]]:
+    rows = table.get(key) or {}
+    if not isinstance(rows, dict):
+        raise _InvalidError(f"{key}: write a line for each learner, such as `ada: {example}`.")
+    return [(str(learner), value) for learner, value in rows.items()]
+
+
+def _dates(key: str, value: Any, timezone: tzinfo) -> tuple[Dates, Mapping[str, Dates]]:
+    """The dates for all sections but those that have their own, and these by section."""
+    of_all, of_sections = dict[str, datetime](), dict[str, dict[str, datetime]]()
+    for label, date in _by_problem(key, value).items():
+        if not isinstance(date, dict):
+            of_all[label] = _moment(key, date, timezone)
+            continue
+        for section, text in date.items():
+            own = of_all if section == _OTHERS else of_sections.setdefault(str(section), {})
+            own[label] = _moment(f"{key}: {label}: {section}", text, timezone)
+    return of_all, of_sections
+
+
+def _latest(dates: Iterable[Dates]) -> Dates:
+    latest: dict[str, datetime] = {}
+    for each in dates:
+        latest |= {label: max(date, latest.get(label, date)) for label, date in each.items()}
+    return latest
 
 
 def _by_problem(key: str, value: Any) -> dict[str, Any]:
     """The values by problem label, from one value for all problems or a table by problems, such as `01-03`."""
     if not isinstance(value, dict):
         return {_EVERY: value}
+    return {label: text for words, text in value.items() for label in sorted(_labels(key, words))}
+
+
+def _labels(key: str, words: Any) -> frozenset[str]:
+    if not isinstance(words, str) or not words:
+        raise _InvalidError(f"{key}: {words} does not name problems, as 01-03 does.")
     try:
-        return {problem.label: text for words, text in value.items() for problem in catalog.select(str(words))}
+        return frozenset(problem.label for problem in catalog.select(words))
     except UsageError as error:
         raise _InvalidError(f"{key}: {error}") from None
 
@@ -266,7 +397,8 @@ def _moment(key: str, value: Any, timezone: tzinfo) -> datetime:
 def _duration(key: str, value: Any) -> timedelta:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if not match:
-        raise _InvalidError(f"{key}: {value} is not a duration, such as 15 minutes, 12 hours or 2 days.")
+        hint = " Name who is excused under `excused`." if value == "excused" else ""
+        raise _InvalidError(f"{key}: {value} is not a duration, such as 15 minutes, 12 hours or 2 days.{hint}")
     return int(match[1]) * _UNITS[match[2]]
 
 

@@ -1,8 +1,12 @@
-"""`grade batch --feedback`: a web page for each learner, which needs no other file."""
+"""What learners get back: a web page for each, which needs no other file, also as a zip for Moodle, and comments for Canvas."""
 
+import io
+import re
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import jinja2
 
@@ -10,20 +14,25 @@ from commandline import files
 from commandline.errors import CommandError, UsageError
 from commandline.problem_name import ProblemName
 from commandline.text import counted
+from grader.batch import deadlines, reveal
 from grader.batch.faults import Faults
-from grader.batch.gradebook import filenames
-from grader.batch.records import Record, collated
-from grader.batch.store import Results
+from grader.batch.gradebook import MOODLE, filenames
+from grader.batch.records import Record, collated, total
+from grader.batch.results import Results
 from grader.batch.summary import Summary, by_learner_unused
 from grader.batch.tables import write_csv
 from grader.batch.tasks import Graded, Task, definition
 from grader.course.selection import selected
 from grader.isolation.level import Level
 from grader.judge.verdict import Verdict
-from grader.report import html
+from grader.report import formats, html
+from grader.report.redacted import Reveal
 
 _EXPLAINED = (Verdict.FAIL, Verdict.ERROR)  # nothing more can be said of a file that ran out of time or memory
 
+FORMAT = "moodle"  # the name of this zip among the formats
+LONGEST_NAME = 60  # characters of a learner's name in it
+MOST_OF_A_COMMENT = 10_000  # characters
 INDEX = "index.csv"  # whose page is which: names of files leave out some characters
 Slot = tuple[str, str]  # learner, problem
 
@@ -79,22 +88,76 @@ def write(summary: Summary, explained: Mapping[Slot, str], folder: Path, faults:
         ("learner", "page"),
         [(learner, f"{names[learner]}.html") for learner in sorted(names, key=collated)],
     )
+    for learner, text in _pages(summary, explained, faults):
+        files.write(folder / f"{names[learner]}.html", text)
+    return folder
+
+
+def write_moodle(
+    summary: Summary, explained: Mapping[Slot, str], participants: Mapping[str, str], folder: Path, faults: Faults
+) -> Path:
+    """Writes the pages as moodle.zip, for "Upload multiple feedback files in a zip" of an assignment in Moodle.
+
+    `participants` are the numbers that Moodle knows the learners by. Folders are named as in Moodle's archive of submissions; its
+    importer reads the number between the first two underscores (`importziplib.php` of its plugin for feedback files).
+    """
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for learner, text in _pages(summary, explained, faults):
+            if number := participants.get(learner):
+                name = _moodle_name(learner.removesuffix(f" ({number})"))
+                entry = zipfile.ZipInfo(f"{name}_{number}_assignsubmission_file_/feedback.html")
+                archive.writestr(entry, text, zipfile.ZIP_DEFLATED)
+    files.write(folder / MOODLE, data.getvalue())
+    return folder / MOODLE
+
+
+def _moodle_name(name: str) -> str:
+    """A name without what a folder's name cannot have, and without underscores, which separate its parts."""
+    return " ".join(re.sub(r'[_/\\:*?"<>|]', " ", name).split()).strip(".")[:LONGEST_NAME] or "learner"
+
+
+def comments(stored: Results) -> dict[Slot, str]:
+    """A comment on each file that was handed in: the verdict of each check, and what the learner is told of it.
+
+    Raises UsageError if the deadlines of the last batch are needed and cannot be read.
+    """
+    records, people = stored.records(), list(stored.people().values())
+    before, after_due = (stored.fact(name) or None for name in reveal.FACTS)
+    file = stored.fact("deadlines") if after_due else None
+    over = reveal.past_due(records, people, deadlines.read(Path(file)) if file else None)
+    levels = reveal.levels(records, over, cast("Reveal | None", before), cast("Reveal | None", after_due))
+    found = dict[Slot, str]()
+    for record in records:
+        slot = (record.learner, record.problem)
+        if record.report and record.is_handed_in and not record.excused:
+            told = record.told(levels[slot])
+            text = formats.text([told.report])[:MOST_OF_A_COMMENT] if told.report else ""
+            if record.late:
+                text += f"\n{_price(record)}"
+            elif record.mark != record.score:
+                text += f"\nThe mark is {record.mark:g} of {counted(record.points, 'point')}."
+            found[slot] = text.strip()
+    return found
+
+
+def _pages(summary: Summary, explained: Mapping[Slot, str], faults: Faults) -> Iterator[tuple[str, bytes]]:
+    """The page of each learner. One whose page cannot be made has none, and the error is logged."""
     for learner, records in summary.records.items():
         try:
-            files.write(folder / f"{names[learner]}.html", page(learner, records, summary, explained))
+            yield learner, page(learner, records, summary, explained).encode()
         except CommandError:
             raise
         except Exception as error:  # whatever it is, the rest of the class gets its pages
             faults.add(learner, error)
-    return folder
 
 
 def page(learner: str, records: Sequence[Record], summary: Summary, explained: Mapping[Slot, str]) -> str:
     """A learner's page: marks, lateness, files that were not used, and the report on each file."""
+    mark, points = total(records)
     labels = {str(row.problem.name): (row.problem.label, row.problem.title) for row in summary.problems}
     body = _template().render(
-        learner=learner, records=records, labels=labels, points=sum(record.points for record in records),
-        mark=sum(record.mark for record in records),
+        learner=learner, records=records, labels=labels, mark=mark, points=points,
         unused=[*by_learner_unused(row for row in summary.unused if row[0] == learner)],
         timed=any(record.times for record in records), price=_price,
         articles=[

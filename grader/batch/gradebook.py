@@ -8,23 +8,29 @@ from commandline import files
 from commandline.errors import CommandError
 from grader.batch.faults import Faults
 from grader.batch.records import Person, Record, by_learner, collated
-from grader.batch.roster import assignment
+from grader.batch.roster import EXCUSED, assignment
 from grader.batch.tables import write_csv
 from grader.course import catalog
 from grader.report.formats import FORMATS, render
+from grader.report.json import PublicReport
 
 
-def write_reports(records: Sequence[Record], folder: Path, format_: str, faults: Faults) -> Path:
-    """Writes a report for each learner to a folder named after the format. Returns the folder.
+def write_reports(
+    records: Sequence[Record], folder: Path, format_: str, faults: Faults, later: Sequence[Record] = ()
+) -> Path:
+    """Writes a report for each learner to a folder named after the format, without what the learner is excused from.
+
+    `later` are the records as learners may read them after the due date. Returns the folder.
 
     A learner whose report cannot be written has none, and the error is logged.
     """
     target = folder / format_
     target.mkdir(parents=True, exist_ok=True)
     names = filenames({record.learner for record in records})
+    then = by_learner(later)
     for learner, own_records in by_learner(records).items():
         try:
-            text = render([record.report for record in own_records if record.report], format_)
+            text = render(_reports(own_records), format_, _reports(then.get(learner, ())))
             files.write(target / f"{names[learner]}.{FORMATS[format_][0]}", text)
         except CommandError:
             raise
@@ -33,10 +39,14 @@ def write_reports(records: Sequence[Record], folder: Path, format_: str, faults:
     return target
 
 
+def _reports(records: Iterable[Record]) -> list[PublicReport]:
+    return [record.report for record in records if record.report and not record.excused]
+
+
 def write_canvas(records: Sequence[Record], people: Mapping[str, Person], path: Path) -> Path:
     """Writes a gradebook for Canvas: a row for each learner, a column for each problem, and the "Points Possible" row."""
     problems = [catalog.load(name) for name in sorted({record.problem for record in records})]
-    marks = {(record.learner, record.problem): record.mark for record in records}
+    marks = {(record.learner, record.problem): EXCUSED if record.excused else record.mark for record in records}
     rows: list[Sequence[object]] = [("    Points Possible", "", "", "", "", *(problem.points for problem in problems))]
     for learner in sorted({record.learner for record in records}, key=collated):
         person = people.get(learner, Person(learner))
@@ -51,6 +61,7 @@ def write_canvas(records: Sequence[Record], people: Mapping[str, Person], path: 
 
 
 GRADEBOOKS = {"canvas": write_canvas}
+MOODLE = "moodle.zip"  # the pages of feedback, which move aside as gradebooks do
 _LONGEST = 150  # bytes of a file name without its extension; file systems have 255
 # Windows takes these for devices, with any extension.
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))}
@@ -60,8 +71,8 @@ EARLIER = "earlier"  # the folder of the gradebooks that an earlier batch wrote
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The gradebooks that are in a folder."""
-    names = [f"{name}{raw}.csv" for name in (*GRADEBOOKS, "gradebook") for raw in ("", "-raw")]
+    """The gradebooks, and what else is for a course system, that are in a folder."""
+    names = [MOODLE, *(f"{name}{raw}.csv" for name in (*GRADEBOOKS, "gradebook") for raw in ("", "-raw"))]
     return [folder / name for name in names if (folder / name).is_file()]
 
 

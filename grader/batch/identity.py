@@ -8,7 +8,8 @@ from commandline.spelling import nearest
 from commandline.text import counted
 from grader.batch.intake import Intake
 from grader.batch.records import Person, folded
-from grader.batch.store import Results, Store
+from grader.batch.results import Results
+from grader.batch.store import Store
 
 MOST_NAMED = 5  # learners in an error
 

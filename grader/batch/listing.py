@@ -10,8 +10,8 @@ from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
 from commandline.text import counted
 from grader.batch import marks, summary
-from grader.batch.records import Person, Record
-from grader.batch.store import Results
+from grader.batch.records import Person, Record, total
+from grader.batch.results import Results
 from grader.course import catalog
 
 _WIDEST_NAME = 40
@@ -77,14 +77,14 @@ def lines(folder: Path, filter_: Filter) -> Iterator[str]:
             yield f"Not used: {'/'.join(filter(None, [name, file]))} {reason.rstrip('.')}."
     yield ""
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(Counter(r.verdict for r in chosen).items()))
-    total, possible = sum(record.mark for record in chosen), sum(record.points for record in chosen)
-    yield f"{counted(len(learners), 'learner')}: {verdicts}; {total:g} of {possible} points."
+    mark, possible = total(chosen)
+    yield f"{counted(len(learners), 'learner')}: {verdicts}; {mark:g} of {possible} points."
 
 
 def _record_lines(record: Record, width: int) -> Iterator[str]:
-    score = f"{record.mark:g} of {record.points}"
+    score = "excused" if record.excused else f"{record.mark:g} of {record.points}"
     row = f"{record.learner:{width}}  {ProblemName(record.problem).label}  {record.verdict:13}  {score}"
-    if record.mark != record.score:
+    if record.mark != record.score and not record.excused:
         row += f" (raw {record.score})"
     if record.attempts > 1:
         row += f", {counted(record.attempts, 'attempt')}"

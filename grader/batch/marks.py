@@ -12,7 +12,8 @@ from commandline.problem_name import ProblemName
 from grader.batch import identity, tasks
 from grader.batch.deadlines import Deadlines
 from grader.batch.records import Change, Mark, Regrade, whole
-from grader.batch.store import Slot, Store
+from grader.batch.results import Slot
+from grader.batch.store import Store
 from grader.course import catalog
 from grader.judge import cache
 from grader.problem import Problem

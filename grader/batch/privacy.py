@@ -9,7 +9,8 @@ from typing import Any
 from grader.batch import class_page, gradebook, identity, summary
 from grader.batch.command import LOG
 from grader.batch.records import COLUMNS, Record
-from grader.batch.store import Results, Store
+from grader.batch.results import Results
+from grader.batch.store import Store
 from grader.report.formats import FORMATS
 
 _OF_AN_ATTEMPT = ("problem", "attempt", "file", "verdict", "score", "points", "submitted", "sources", "members")

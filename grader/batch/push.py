@@ -1,7 +1,7 @@
 """`grade push canvas`: sends marks by the REST API of Canvas.
 
 It compares with the marks that Canvas has and sends only those that differ, so that the command can be repeated. It remembers
-what it sent: any other mark in Canvas is somebody's decision, and stays.
+what it sent: any other mark in Canvas is somebody's decision, and stays. A comment is sent once.
 https://developerdocs.instructure.com/services/canvas/resources/submissions ("Grade or comment on multiple submissions").
 """
 
@@ -20,14 +20,18 @@ from typing import Any
 
 from commandline.errors import UsageError
 from commandline.text import counted
+from grader.batch import feedback
 from grader.batch.records import Person, Record
+from grader.batch.results import Results
 from grader.batch.roster import assignment
-from grader.batch.store import Results, Store
+from grader.batch.similarity import digest
+from grader.batch.store import Store
 from grader.course import catalog
 from grader.problem import Problem
 
 TOKEN = "CANVAS_TOKEN"  # noqa: S105  the name of a variable
 MOST_MARKS = 100  # in one request
+MOST_COMMENTS = 20
 _MOST_BYTES = 64 << 20  # of one answer
 _SECONDS = 30.0  # for one answer
 _PATIENCE = 300.0  # seconds for Canvas to carry out one request
@@ -57,20 +61,30 @@ class Mark:
     before: float | None
 
 
-def push(folder: Path, target: Target, *, send: bool, overwrite: bool = False) -> Iterator[str]:
+@dataclass(frozen=True)
+class Comment:
+    """A comment to send on what a learner handed in."""
+
+    learner: str
+    user: str
+    text: str
+
+
+def push(folder: Path, target: Target, *, send: bool, overwrite: bool = False, comments: bool = False) -> Iterator[str]:
     """Yields what differs from Canvas, and sends it if `send`; with `overwrite`, also where somebody entered another mark.
 
-    Raises UsageError, at the end if Canvas refused some marks.
+    With `comments`, also sends what learners are told of their files. Raises UsageError, at the end if Canvas refused something.
     """
     stored = Store.existing(folder) if send else Results(folder)
     try:
-        yield from _push(stored, target, overwrite=overwrite)
+        yield from _push(stored, target, overwrite=overwrite, comments=comments)
     finally:
         stored.close()
 
 
-def _push(stored: Results, target: Target, *, overwrite: bool) -> Iterator[str]:
+def _push(stored: Results, target: Target, *, overwrite: bool, comments: bool) -> Iterator[str]:
     records, people = stored.records(), stored.people()
+    texts = feedback.comments(stored) if comments else {}
     canvas = Canvas(target.url, os.environ.get(TOKEN, ""), target.course)
     problems = [catalog.load(name) for name in sorted({record.problem for record in records})]
     if not problems:
@@ -78,14 +92,15 @@ def _push(stored: Results, target: Target, *, overwrite: bool) -> Iterator[str]:
     assignments = _assignments(canvas, problems, target.assignments)
     yield from (f"Note: {person.learner!r} has no Canvas id and is left out; `grade batch --roster` finds it."
                 for person in people.values() if not person.canvas)  # fmt: skip
-    total, refused, decided = 0, list[str](), 0
+    total, refused, decided, commented, unheard = 0, list[str](), 0, 0, list[str]()
     for problem in problems:
         row = assignments[problem.name]
         if row.get("points_possible") not in (None, problem.points):
             yield f"Note: {row['name']!r} has {row['points_possible']:g} points in Canvas and {problem.points} here."
         own = [record for record in records if record.problem == problem.name]
         sent = None if overwrite else stored.sent(canvas.name, str(row["id"]))
-        marks, kept, notes = _differences(own, people, canvas.marks(row["id"]), sent)
+        current = canvas.marks(row["id"], comments=comments)
+        marks, kept, notes = _differences(own, people, current, sent)
         yield from (f"Note: {note}." for note in notes)
         for mark in marks:
             yield f"{row['name']}, {mark.learner}: {_points(mark.before)} -> {mark.points:g}"
@@ -98,12 +113,21 @@ def _push(stored: Results, target: Target, *, overwrite: bool) -> Iterator[str]:
         if isinstance(stored, Store):
             refused += [f"{mark.learner!r} ({row['name']})" for mark in _sent(stored, canvas, row["id"], marks)]
             same = {mark.user for mark in (*marks, *kept)}
-            equal = {user: record.mark for record in own for user in _users(people, record) if user not in same}
+            counting = [record for record in own if not record.excused]
+            equal = {user: record.mark for record in counting for user in _users(people, record) if user not in same}
             stored.remember_sent(canvas.name, str(row["id"]), equal)
-    if refused:
+        unsaid = _comments(own, people, texts, current, stored.comments(canvas.name, str(row["id"])))
+        yield from (f"{row['name']}, {one.learner}: comment: {one.text.partition(chr(10))[0]}" for one in unsaid)
+        commented += len(unsaid)
+        if isinstance(stored, Store) and unsaid:
+            lost_here = _said(stored, canvas, row["id"], unsaid, current)
+            unheard += [f"{one.learner!r} ({row['name']})" for one in lost_here]
+    if left := [*refused, *unheard]:
+        lost = {"mark": refused, "comment": unheard}
+        what = " and ".join(counted(len(ones), noun) for noun, ones in lost.items() if ones)
         raise UsageError(
-            f"Canvas did not take {counted(len(refused), 'mark')}: {', '.join(refused[:MOST_SHOWN])}"
-            f"{', ...' * (len(refused) > MOST_SHOWN)}. It has all others. Look at these students in Canvas, then repeat the "
+            f"Canvas did not take {what}: {', '.join(left[:MOST_SHOWN])}"
+            f"{', ...' * (len(left) > MOST_SHOWN)}. It has all others. Look at these students in Canvas, then repeat the "
             "command: it sends what is left."
         )
     if decided:
@@ -114,6 +138,13 @@ def _push(stored: Results, target: Target, *, overwrite: bool) -> Iterator[str]:
         yield f"Sent {counted(total, 'mark')}."
     else:
         yield f"Nothing was sent. Add --send to send {counted(total, 'mark')}."
+    if comments:
+        if not commented:
+            yield "Canvas has all comments."
+        elif isinstance(stored, Store):
+            yield f"Sent {counted(commented, 'comment')}."
+        else:
+            yield f"No comment was sent. Add --send to send {counted(commented, 'comment')}."
 
 
 def _sent(stored: Store, canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> list[Mark]:
@@ -128,6 +159,47 @@ def _sent(stored: Store, canvas: "Canvas", identity: object, marks: Sequence[Mar
         canvas.name, str(identity), {mark.user: mark.before for mark in left if mark.before is not None}
     )
     return left
+
+
+def _comments(
+    records: Sequence[Record],
+    people: Mapping[str, Person],
+    texts: Mapping[tuple[str, str], str],
+    current: Mapping[str, "Current"],
+    sent: Mapping[str, str],
+) -> list[Comment]:
+    """The comments of an assignment that Canvas has not and was not sent: one that was deleted there stays deleted."""
+    found = list[Comment]()
+    for record in records:
+        text = texts.get((record.learner, record.problem), "")
+        for user in _users(people, record) if text else ():
+            there = current.get(user)
+            if there and not there.excused and _words(text) not in there.comments and sent.get(user) != digest(text):
+                found.append(Comment(record.learner, user, text))
+    return found
+
+
+def _said(
+    stored: Store, canvas: "Canvas", identity: object, comments: Sequence[Comment], before: Mapping[str, "Current"]
+) -> list[Comment]:
+    """Sends comments, remembers those that have arrived, and returns those that Canvas did not take."""
+    for start in range(0, len(comments), MOST_COMMENTS):
+        _send_comments(canvas, identity, comments[start : start + MOST_COMMENTS])
+    now = canvas.marks(identity, comments=True)
+    arrived = [
+        one for one in comments if one.user in now and len(now[one.user].comments) > len(before[one.user].comments)
+    ]
+    stored.remember_comments(canvas.name, str(identity), {one.user: digest(one.text) for one in arrived})
+    return [one for one in comments if one not in arrived]
+
+
+def _send_comments(canvas: "Canvas", identity: object, comments: Sequence[Comment]) -> None:
+    """Sends comments together or, if Canvas refuses that, one by one."""
+    try:
+        canvas.update(identity, {(one.user, "text_comment"): one.text for one in comments})
+    except RefusedMarksError:
+        for one in comments if len(comments) > 1 else ():
+            _send_comments(canvas, identity, [one])
 
 
 def _points(mark: float | None) -> str:
@@ -181,7 +253,9 @@ def _differences(
     for record in records:
         for user in _users(people, record):
             there = current.get(user)
-            if there is None:
+            if record.excused:
+                notes.append(f"{record.learner!r} is excused and is left out; set that in Canvas, too")
+            elif there is None:
                 notes.append(f"{record.learner!r} is not in the course and is left out")
             elif there.excused:
                 notes.append(f"{record.learner!r} is excused in Canvas and is left out")
@@ -201,10 +275,11 @@ def _same(one: float | None, other: float | None) -> bool:
 
 @dataclass(frozen=True)
 class Current:
-    """A mark in Canvas, before Canvas' own penalty for lateness."""
+    """A mark in Canvas, before Canvas' own penalty for lateness, and the comments beside it, if they were asked for."""
 
     points: float | None
     excused: bool
+    comments: tuple[str, ...] = ()
 
 
 class RefusedMarksError(Exception):
@@ -242,14 +317,19 @@ class Canvas:
         """The assignments of the course."""
         return self._list(f"{self._api}/courses/{self.course}/assignments?per_page=100")
 
-    def marks(self, identity: object) -> dict[str, Current]:
-        """The marks of an assignment, by user id."""
-        rows = self._list(f"{self._assignment(identity)}/submissions?per_page=100")
-        return {str(row["user_id"]): Current(_entered(row), bool(row.get("excused"))) for row in rows}
+    def marks(self, identity: object, *, comments: bool = False) -> dict[str, Current]:
+        """The marks of an assignment, by user id; with `comments`, also these."""
+        more = "&include[]=submission_comments" if comments else ""
+        rows = self._list(f"{self._assignment(identity)}/submissions?per_page=100{more}")
+        return {str(row["user_id"]): Current(_entered(row), bool(row.get("excused")), _written(row)) for row in rows}
 
     def send(self, identity: object, marks: Sequence[Mark]) -> None:
-        """Sends marks of an assignment, and waits until Canvas has stored them. Raises RefusedMarksError if it does not."""
-        form = {f"grade_data[{mark.user}][posted_grade]": f"{mark.points:g}" for mark in marks}
+        """Sends marks of an assignment. Raises what `update` does."""
+        self.update(identity, {(mark.user, "posted_grade"): f"{mark.points:g}" for mark in marks})
+
+    def update(self, identity: object, values: Mapping[tuple[str, str], str]) -> None:
+        """Sends values by user and field, and waits until Canvas has stored them. Raises RefusedMarksError if it does not."""
+        form = {f"grade_data[{user}][{field}]": value for (user, field), value in values.items()}
         job = self._request(f"{self._assignment(identity)}/submissions/update_grades", form)[0]
         deadline = time.monotonic() + _PATIENCE
         while (state := job.get("workflow_state")) != "completed":
@@ -314,6 +394,15 @@ class Canvas:
 
     def _unexpected(self) -> UsageError:
         return UsageError(f"{self._origin} does not answer like a Canvas; check --url.")
+
+
+def _written(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(_words(str(one.get("comment", ""))) for one in row.get("submission_comments") or ())
+
+
+def _words(text: str) -> str:
+    """A comment as it is compared: Canvas may break its lines otherwise."""
+    return " ".join(text.split())
 
 
 def _entered(row: Mapping[str, Any]) -> float | None:

@@ -18,6 +18,7 @@ from commandline.errors import CommandError, UsageError
 from grader.batch import archive, collect, confined, exports, recognize, similarity
 from grader.batch.archive import File
 from grader.batch.exports import FOLDERS, Export, Learner, SubmittedFile
+from grader.batch.records import Known
 from grader.batch.similarity import Tokens
 from grader.course import catalog
 from grader.errors import CourseError
@@ -25,7 +26,7 @@ from grader.isolation.libc import DEATH_SIGNAL, prctl
 from grader.paths import ROOT
 from grader.problem import Problem
 
-Wanted = Literal["submissions", "sheets", "tokens"]
+Wanted = Literal["submissions", "sheets", "tokens", "known"]
 TOKENIZING = 2  # seconds of computing for the files of a learner; honest ones take a hundredth
 Send = Callable[..., None]
 
@@ -47,6 +48,23 @@ def tokens(texts: Mapping[str, Mapping[str, str]]) -> dict[str, Tokens]:
         for key, (code, sequences) in (message["value"] or {}).items():
             found[key] = Tokens(code, frozenset(sequences))
     return found
+
+
+def known(source: Path, problems: Sequence[str], failed: Callable[[str], None]) -> Iterator[Known]:
+    """The solutions of these problems in a folder or an archive: files, folders of them, or an export of earlier submissions.
+
+    Calls `failed` with a sentence on each that cannot be read. Raises CommandError.
+    """
+    for message in messages(source, "known", problems):
+        own = message["learner"]  # or a loose file
+        if message["failed"] or message["fault"]:
+            failed(f"{source / own} is not compared: {message['failed'] or message['error']}")
+        for problem, path, sequences, reason in message["value"] or ():
+            name = str(source / own if path == own else source / own / path)
+            if reason:
+                failed(f"{name} is not compared: {reason}")
+            else:
+                yield Known(problem, name, frozenset(sequences))
 
 
 def _ask(**fields: Any) -> Iterator[dict[str, Any]]:
@@ -92,6 +110,8 @@ def main() -> None:
             _send_each([], works, send, TOKENIZING)
         elif request["wanted"] == "sheets":
             _sheets(source, send)
+        elif request["wanted"] == "known":
+            _known(source, request["problems"], send)
         else:
             _submissions(source, request["problems"], send)
     except UsageError as error:
@@ -135,6 +155,16 @@ def _sheets(source: Path, send: Send) -> None:
     send(people=[(name, own.ids, own.canvas) for name, own in export.learners.items()])
     works = ((name, partial(collect.sheet, _few(learner))) for name, learner in export.learners.items())
     _send_each([source], works, send)
+
+
+def _known(source: Path, names: Sequence[str], send: Send) -> None:
+    export = _export(source)
+    problems = [catalog.load(name) for name in names]
+    catalog.problems()  # all definitions: the processes below cannot read the course
+    # A loose file is read alone, so that it costs no other one its comparison.
+    loose = ((str(file.path), Learner(files=[SubmittedFile(file)])) for file in export.loose)
+    each = [*((name, _few(learner)) for name, learner in export.learners.items()), *loose]
+    _send_each([source], ((name, partial(collect.known, own, problems)) for name, own in each), send)
 
 
 def _send_each(

@@ -7,11 +7,11 @@ from typing import Any
 
 from grader.judge import cache
 from grader.report.json import PublicReport
-from grader.report.redacted import redacted
+from grader.report.redacted import Reveal, redacted, told
 
 COLUMNS = (
     "learner", "problem", "file", "verdict", "score", "adjusted", "points", "submitted", "late", "attempts", "misconception",
-    "message", "notes", "decided",
+    "message", "notes", "decided", "excused",
 )  # fmt: skip
 
 
@@ -22,7 +22,8 @@ class Record:
     `key` is the hash of everything that decides it; `source` is the submitted text. `adjusted` is the score after a penalty for
     lateness, `late` a sentence on the lateness, `times` one on when it was handed in and due, `submitted` the time in ISO format,
     and `attempts` the number of submissions, of which `attempt` identifies the one that counts. `members` names the group that
-    handed it in, if one did. `decided` says why the mark is not what grading gives.
+    handed it in, if one did. `decided` says why the mark is not what grading gives. The mark does not count if the learner is
+    `excused`.
     """
 
     learner: str
@@ -45,6 +46,7 @@ class Record:
     attempt: str = ""
     members: str = ""
     decided: str = ""
+    excused: bool = False
 
     @property
     def is_handed_in(self) -> bool:
@@ -63,8 +65,19 @@ class Record:
         report = redacted(self.report)
         return replace(self, report=report, message=report.summary())
 
+    def told(self, reveal: Reveal) -> "Record":
+        """The record with the report as the learner may read it."""
+        return replace(self, report=told(self.report, reveal)) if self.report else self
+
     def row(self) -> list[Any]:
-        return [self.mark if name == "adjusted" else getattr(self, name) for name in COLUMNS]
+        shown = {"adjusted": self.mark, "excused": "excused" if self.excused else ""}
+        return [shown[name] if name in shown else getattr(self, name) for name in COLUMNS]
+
+
+def total(records: Iterable[Record]) -> tuple[float, int]:
+    """The sum of the marks, and the most that it could be, without what the learners are excused from."""
+    counting = [record for record in records if not record.excused]
+    return whole(sum(record.mark for record in counting)), sum(record.points for record in counting)
 
 
 def by_learner(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -178,6 +191,32 @@ class Join:
     ids: tuple[str, ...]
     joined: str
     because: str
+
+
+Sequences = frozenset[int]  # of the tokens of a file, as `grader.batch.similarity` reads them; a hash of each
+
+
+@dataclass(frozen=True)
+class Known:
+    """A solution of a problem that learners can have found. `name` says where it is from."""
+
+    problem: str
+    name: str
+    sequences: Sequences
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """A learner's file for a problem that is like the known solution of that name. `similarity` is between 0 and 1."""
+
+    problem: str
+    learner: str
+    known: str
+    similarity: float
+
+    @property
+    def is_word_for_word(self) -> bool:
+        return self.similarity == 1
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ _FOREIGN = ("ID-Nummer", "Anmeldename", "E-Mail-Adresse", "Vollständiger Name",
             "Nom d'utilisateur", "Adresse de courriel", "Nom complet")  # fmt: skip
 _TEST_STUDENT = "Student, Test"  # Canvas' own, which belongs to the teacher's preview
 _SECTIONS = ("Section", "Group", "section")
+EXCUSED = "EX"  # in place of a mark, for Canvas
 _GRADE, _MAXIMUM, _SUBMITTED = "Grade", "Maximum Grade", "Last modified (submission)"
 _MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%d %B %Y, %I:%M %p", "%d %B %Y, %H:%M")
 # Canvas skips a column whose name contains one of these (lib/gradebook_importer.rb of canvas-lms).
@@ -254,25 +255,30 @@ def write_gradebook(
 ) -> Path:
     """Writes the export with the marks. Columns of the problems that it has are filled, others are appended.
 
-    In a grading worksheet of Moodle, `Grade` is the total, in proportion to its `Maximum Grade`.
+    In a grading worksheet of Moodle, `Grade` is the total, in proportion to its `Maximum Grade`. What a learner is excused from
+    is `EX` for Canvas, blank for other systems, and in no total.
     """
     marks = {(record.learner, record.problem): record.mark for record in records}
+    excused = {(record.learner, record.problem) for record in records if record.excused}
     names = [assignment(problem) for problem in problems]
     own = {name: _existing(name, roster.columns) or name for name in names}
     columns = [*roster.columns, *(column for column in own.values() if column not in roster.columns)]
     rows = []
-    possible = sum(problem.points for problem in problems)
     for place, row in enumerate(roster.rows):
         filled = dict(row)
         learner = enrollment.learner_of.get(place)
         if learner:
-            total = 0.0
+            total, possible = 0.0, 0
             for problem, name in zip(problems, names, strict=True):
+                if (learner, problem.name) in excused:
+                    filled[own[name]] = EXCUSED if roster.system == "Canvas" else ""
+                    continue
                 mark = marks.get((learner, problem.name), 0)
                 filled[own[name]] = str(mark)
-                total += mark
+                total, possible = total + mark, possible + problem.points
             if {_GRADE, _MAXIMUM} <= set(roster.columns):
-                filled[_GRADE] = f"{total / possible * _number(row[_MAXIMUM], possible):.2f}"
+                grade = f"{total / possible * _number(row[_MAXIMUM], possible):.2f}" if possible else ""
+                filled[_GRADE] = grade
         elif "Points Possible" in "".join(row.values()):
             filled |= {own[name]: str(problem.points) for problem, name in zip(problems, names, strict=True)}
         rows.append([filled.get(column, "") for column in columns])

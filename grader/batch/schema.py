@@ -5,9 +5,11 @@ VERSION = "5"
 FACTS = "create table if not exists facts (name text primary key, value text not null);"
 # An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts, and
 # `decided` what somebody decided of the mark: 'hand' is that mark, 'least' no lower one, 'kept' that mark for that attempt.
-# Of a regrade with a `check_name`, only that
-# check counts. `marks` are those that the last batch ended with, and `changes` lists those that changed without a new submission.
-# `sent` has the marks that a course system was sent, by its address with the course, and its own numbers.
+# `marks` are those that the last batch ended with, and `changes` lists those that changed without a new submission.
+# Of a regrade with a `check_name`, only that check counts.
+# `known` are the solutions of --known as `similarity.py` reads them.
+# `sent` has the marks that a course system was sent, by its address with the course, and its own numbers; `comments` the
+# digests of comments.
 TABLES = """
 create table if not exists attempts (
     learner text not null, problem text not null, attempt text not null, number integer not null, key text not null,
@@ -17,14 +19,14 @@ create table if not exists attempts (
 );
 create table if not exists counted (
     learner text not null, problem text not null, attempt text not null, adjusted real not null, late text not null,
-    times text not null default '', primary key (learner, problem)
+    times text not null default '', excused integer not null default 0, primary key (learner, problem)
 );
 create table if not exists decided (
     learner text not null, problem text not null, kind text not null, mark real not null, attempt text not null,
     because text not null, primary key (learner, problem)
 );
 create view if not exists records as
-    select attempts.*, coalesce(decided.mark, counted.adjusted) as adjusted, counted.late, counted.times,
+    select attempts.*, coalesce(decided.mark, counted.adjusted) as adjusted, counted.late, counted.times, counted.excused,
         coalesce(decided.because, '') as decided,
         (select count(*) from attempts a where (a.learner, a.problem) = (attempts.learner, attempts.problem) and a.attempt != '')
             as attempts
@@ -41,6 +43,10 @@ create table if not exists sent (
     course text not null, assignment text not null, user text not null, points real not null,
     primary key (course, assignment, user)
 );
+create table if not exists comments (
+    course text not null, assignment text not null, user text not null, digest text not null,
+    primary key (course, assignment, user)
+);
 create table if not exists changes (
     number integer primary key, at text not null, learner text not null, problem text not null, verdict_before text not null,
     mark_before real not null, verdict_after text not null, mark_after real not null, because text not null
@@ -48,6 +54,7 @@ create table if not exists changes (
 create table if not exists learners (
     learner text primary key, ids text not null, canvas text not null, section text not null default ''
 );
+create table if not exists known (problem text not null, name text not null, sequences text not null);
 create table if not exists unused (learner text not null, file text not null, reason text not null);
 create table if not exists regrades (
     number integer primary key, at text not null, learner text not null, problem text not null, attempt text not null,
@@ -74,12 +81,15 @@ update facts set value = '4' where name = 'schema';
 """,
     "4": """
 alter table regrades add column check_name text not null default '';
+drop view if exists records;
+alter table counted add column excused integer not null default 0;
+delete from facts where name = 'deadlines' and value like 'due %';
 update facts set value = '5' where name = 'schema';
 """,
 }
 _BY_SLOT = ("attempts", "counted", "decided", "marks")
 WITH_A_LEARNER = (*_BY_SLOT, "changes", "regrades", "unused", "learners", "joins")
-TO_ADD = (*WITH_A_LEARNER, "sent")
+TO_ADD = (*WITH_A_LEARNER, "sent", "comments")
 WITH_AN_ATTEMPT = (*_BY_SLOT, "regrades")
 # The attempts of the old name come before those of the new one. Of an attempt that both have, one is left.
 MOVING = (
@@ -88,7 +98,7 @@ MOVING = (
     ) where problem = :new""",
     *(f"update or ignore {table} set problem = :new where problem = :old" for table in _BY_SLOT),
     *(f"delete from {table} where problem = :old" for table in _BY_SLOT),
-    *(f"update {table} set problem = :new where problem = :old" for table in ("changes", "regrades")),
+    *(f"update {table} set problem = :new where problem = :old" for table in ("changes", "regrades", "known")),
     *(
         f"update or replace facts set name = '{fact}:' || :new where name = '{fact}:' || :old"
         for fact in ("semantics", "points")

@@ -1,9 +1,12 @@
 """Finds near-duplicate submissions by the sequences of tokens that they share.
 
 Each file becomes a list of tokens without comments and layout. Every name that is not a keyword becomes the same token, and so do
-numbers and strings, so renaming changes nothing. A file is then the set of its sequences of LENGTH consecutive tokens. Sequences
-from the stub or the reference are removed, because most learners share them. The similarity of two files is the Jaccard index of
-their sets: the size of the intersection over that of the union.
+numbers and strings, so renaming changes nothing. A file is then the set of its sequences of LENGTH consecutive tokens. The
+similarity of two files is the Jaccard index of their sets: the size of the intersection over that of the union.
+
+Sequences that learners were given, by the stub or the page, count for nothing. What is left is compared with the known solutions,
+of which the reference is one. Two learners are compared by what they share beyond the reference and the known solutions that
+either of them resembles.
 """
 
 import hashlib
@@ -11,18 +14,21 @@ import io
 import itertools
 import keyword
 import re
+import textwrap
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from grader.batch.records import Record
+from grader.batch.records import Known, Likeness, Record, Sequences
 from grader.course import catalog
 from grader.problem import Problem
 
 LENGTH = 6
 FEWEST = 15  # sequences; shorter files resemble each other because there is little to write
 THRESHOLD = 0.8
+REFERENCE = "the reference"
 _MOST_TOKENS = 20_000
+_BLOCK = re.compile(r"^ *```[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)  # of a page
 _LAYOUT = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
 }  # fmt: skip
@@ -39,7 +45,6 @@ _STRING_ENDS = _types("FSTRING_END", "TSTRING_END")
 
 
 Place = tuple[int, int]  # line from 1, column from 0
-Sequences = frozenset[int]  # a hash of each
 
 
 @dataclass(frozen=True)
@@ -52,12 +57,16 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two learners with near-duplicate files for a problem. `similarity` is between 0 and 1."""
+    """Two learners with near-duplicate files for a problem. `similarity` is between 0 and 1.
+
+    `given` are the sequences that do not count between them.
+    """
 
     problem: str
     one: str
     other: str
     similarity: float
+    given: Sequences = frozenset()
 
 
 @dataclass(frozen=True)
@@ -96,31 +105,67 @@ def without_comments(text: str) -> str:
     return "\n".join(lines)
 
 
-def pairs(problem: Problem, records: Iterable[Record], tokens: Mapping[str, Tokens]) -> list[Pair]:
-    """The pairs of learners whose files for a problem are near duplicates, the most similar first.
+def known(problem: Problem, found: Iterable[Known] = ()) -> list[Known]:
+    """The solutions of a problem that learners can have found: the reference, those in other styles beside it, and `found`.
 
-    `tokens` are those of files by digest; a file without any is compared with none. The members of a group hand in one file,
-    which says nothing of them.
+    One that says nothing, because it is too short, is left out, and so is one that is the same as another.
+    """
+    own = [Known(problem.name, REFERENCE, sequences(catalog.solution_text(problem)))]
+    own += [
+        Known(problem.name, f"the course's {path.name}", sequences(catalog.text_of(problem, path)))
+        for path in catalog.styles(problem)
+    ]
+    given, different = _given(problem), dict[Sequences, Known]()
+    for one in (*own, *(each for each in found if each.problem == problem.name)):
+        beyond = one.sequences - given
+        if len(beyond) >= FEWEST:
+            different.setdefault(beyond, Known(one.problem, one.name, beyond))
+    return [*different.values()]
+
+
+def compare(
+    problem: Problem, records: Iterable[Record], tokens: Mapping[str, Tokens], solutions: Sequence[Known]
+) -> tuple[list[Likeness], list[Pair]]:
+    """The learners whose files for a problem are like a known solution, and the pairs of near duplicates; the most similar first.
+
+    `tokens` are those of files by digest; a file without any is compared with none. `solutions` are those of `known`. The members
+    of a group hand in one file, which says nothing of them.
     """
     given = _given(problem)
     read_ = [(record, tokens.get(digest(record.source))) for record in records if record.source]
     candidates = [(record, found.sequences - given) for record, found in read_ if found]
-    candidates = [(record, own) for record, own in candidates if len(own) >= FEWEST]
-    similar = []
-    for (one, first), (other, second) in itertools.combinations(candidates, 2):
+    likenesses, resembled = list[Likeness](), dict[str, Sequences]()
+    for record, own in candidates:
+        close = [(value, each) for each in solutions if (value := _similarity(own, each.sequences)) >= THRESHOLD]
+        if close:
+            value, closest = max(close, key=lambda item: item[0])  # of equal ones the first, which is the reference
+            likenesses.append(Likeness(problem.name, record.learner, closest.name, value))
+            resembled[record.learner] = frozenset[int]().union(*(each.sequences for _, each in close))
+    similar, reference = list[Pair](), sequences(catalog.solution_text(problem))
+    beyond = [(record, own - reference) for record, own in candidates]
+    for (one, first), (other, second) in itertools.combinations(beyond, 2):
         if one.members and one.members == other.members:
             continue
-        if min(len(first), len(second)) < THRESHOLD * max(len(first), len(second)):
-            continue  # their sizes alone keep them below the threshold
-        similarity = len(first & second) / len(first | second)
-        if similarity >= THRESHOLD:
-            similar.append(Pair(problem.name, one.learner, other.learner, similarity))
-    return sorted(similar, key=lambda pair: (-pair.similarity, pair.one, pair.other))
+        known_ = resembled.get(one.learner, frozenset()) | resembled.get(other.learner, frozenset())
+        value = _similarity(first - known_, second - known_)
+        if value >= THRESHOLD:
+            similar.append(Pair(problem.name, one.learner, other.learner, value, given | reference | known_))
+    return (
+        sorted(likenesses, key=lambda each: (-each.similarity, each.learner)),
+        sorted(similar, key=lambda pair: (-pair.similarity, pair.one, pair.other)),
+    )
 
 
-def compared(problem: Problem, one: str, other: str) -> tuple[list[Piece], list[Piece]]:
-    """Two files in pieces that show what they share, without what they share with the stub or the reference."""
-    shared = (sequences(one) & sequences(other)) - _given(problem)
+def _similarity(one: Sequences, other: Sequences) -> float:
+    """The Jaccard index; 0 if it is below the threshold by the sizes alone, or if one of both is too short to say anything."""
+    if min(len(one), len(other)) < max(FEWEST, THRESHOLD * max(len(one), len(other))):
+        return 0.0
+    return len(one & other) / len(one | other)
+
+
+def compared(pair: Pair, one: str, other: str) -> tuple[list[Piece], list[Piece]]:
+    """The two files of a pair in pieces that show what they share, without what does not count."""
+    shared = (sequences(one) & sequences(other)) - pair.given
     return _pieces(one, shared), _pieces(other, shared)
 
 
@@ -154,8 +199,9 @@ def reduced(tokens: Iterable[tokenize.TokenInfo]) -> Iterator[tuple[str, Place, 
 
 
 def _given(problem: Problem) -> Sequences:
-    """The sequences that learners share because they were given them, or because the solution needs them."""
-    return sequences(catalog.stub_text(problem)) | sequences(catalog.solution_text(problem))
+    """The sequences that learners share because the stub and the code on the page have them."""
+    blocks = [textwrap.dedent(block) for block in _BLOCK.findall(catalog.page_text(problem))]
+    return frozenset[int]().union(*map(sequences, (catalog.stub_text(problem), *blocks)))
 
 
 def _tokens(text: str) -> list[tuple[str, Place, Place]]:

@@ -1,13 +1,12 @@
-"""The results of a batch: a record for each learner and problem, in SQLite and as CSV."""
+"""A results folder to write, in SQLite and as CSV."""
 
 import contextlib
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from commandline import files
@@ -15,185 +14,25 @@ from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
 from grader.batch import schema
 from grader.batch.deadlines import Attempt, Settled
-from grader.batch.records import COLUMNS, Change, Join, Mark, Person, Record, Regrade, StoredAttempt, collated, whole
+from grader.batch.records import (
+    COLUMNS,
+    Change,
+    Known,
+    Person,
+    Regrade,
+    StoredAttempt,
+    whole,
+)
+from grader.batch.results import DATABASE, OF_SLOT, Results, Slot, decoded
 from grader.batch.tables import write_csv
-from grader.report.json import PublicReport, dumps
+from grader.report.json import dumps
 
-DATABASE, TABLE, UNUSED, REGRADES = "results.sqlite", "results.csv", "unused.csv", "regrades.csv"
+TABLE, UNUSED, REGRADES = "results.csv", "unused.csv", "regrades.csv"
 JOINS, CHANGES = "joins.csv", "changes.csv"
 
 # Decides what counts among all attempts of a learner, by problem.
 Settle = Callable[[str, list[Attempt]], Mapping[str, Settled]]
-Slot = tuple[str, str]  # learner, problem
 Kind = Literal["hand", "least", "kept"]
-_SLOT = "learner = ? and problem = ?"
-
-
-class Results:
-    """A results folder to read, also while a batch writes to it. Raises UsageError if it has no results of this version."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        if not (folder / DATABASE).is_file():
-            raise UsageError(f"{folder} contains no results; run `grade batch` first.")
-        with contextlib.ExitStack() as undo:
-            try:
-                self._database = self._connected()
-                undo.callback(self._database.close)
-                version = self.fact("schema")
-            except sqlite3.Error as error:
-                raise self._not_ours(error) from None
-            if version != schema.VERSION:
-                raise self._other_version()
-            undo.pop_all()
-
-    def _connected(self) -> sqlite3.Connection:
-        database = sqlite3.connect(f"{(self.folder / DATABASE).resolve().as_uri()}?mode=ro", uri=True)
-        database.row_factory = sqlite3.Row
-        return database
-
-    def _not_ours(self, error: sqlite3.Error) -> UsageError:
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-            return self._no_space(error)
-        if not os.access(self.folder / DATABASE, os.R_OK if type(self) is Results else os.R_OK | os.W_OK):
-            return self._not_permitted()
-        return UsageError(f"{self.folder / DATABASE} is not a `grade batch` results database: {error}.")
-
-    def _not_permitted(self) -> UsageError:
-        return UsageError(
-            f"{self.folder} belongs to another user, and you may not {'read' if type(self) is Results else 'write'} its files. "
-            f"The owner can share it: `chgrp -R GROUP {self.folder}`, then `chmod -R g+rwX {self.folder}`."
-        )
-
-    def _no_space(self, error: sqlite3.Error) -> UsageError:
-        return UsageError(
-            f"{self.folder / DATABASE} cannot be written: {error}. Free some disk space, then rerun the command to resume."
-        )
-
-    def _other_version(self) -> UsageError:
-        if self.fact("schema") in schema.MIGRATIONS:
-            return UsageError(
-                f"{self.folder} was created by an earlier version of the course; run `grade batch` once with your usual options."
-            )
-        return UsageError(f"{self.folder} was created by a different version of the course; choose another folder.")
-
-    def close(self) -> None:
-        """Closes the database."""
-        self._database.close()
-
-    def fact(self, name: str) -> str | None:
-        """The stored value of that name, if there is one."""
-        row = self._database.execute("select value from facts where name = ?", [name]).fetchone()
-        return row[0] if row else None
-
-    def attempts(self, learner: str, problem: str) -> list[StoredAttempt]:
-        """The learner's submissions for a problem in the order of arrival, without their reports."""
-        names = [field.name for field in fields(StoredAttempt) if field.name != "report"]
-        rows = self._database.execute(
-            f"select {', '.join(names)} from attempts where {_SLOT} and attempt != '' order by number",
-            (learner, problem),
-        )
-        return [
-            StoredAttempt(
-                **{**dict(row), "sources": json.loads(row["sources"]), "marked_late": bool(row["marked_late"])}
-            )
-            for row in rows
-        ]
-
-    def saved(self) -> int:
-        """The number of results that count."""
-        return int(self._database.execute("select count(*) from counted").fetchone()[0])
-
-    def regrades(self) -> list[Regrade]:
-        """What was graded again, in order."""
-        names = ", ".join(field.name for field in fields(Regrade))
-        return [Regrade(*row) for row in self._database.execute(f"select {names} from regrades order by number")]
-
-    def of_some_checks(self) -> dict[tuple[str, str, str], tuple[list[str], PublicReport]]:
-        """The attempts of which only some checks are to be graded again: the names of these, and the report with the others."""
-        asked: dict[tuple[str, str, str], list[str]] = {}
-        query = "select learner, problem, attempt, check_name from regrades where verdict_after is null order by number"
-        for learner, problem, attempt, check in self._database.execute(query):
-            asked.setdefault((learner, problem, attempt), []).append(check)
-        found: dict[tuple[str, str, str], tuple[list[str], PublicReport]] = {}
-        for slot, checks in asked.items():
-            query = f"select report from attempts where {_SLOT} and attempt = ?"
-            report = _decoded(self._database.execute(query, slot).fetchone()[0])
-            if report and "" not in checks:
-                found[slot] = checks, report
-        return found
-
-    def people(self) -> dict[str, Person]:
-        """Who the learners are, by name."""
-        rows = self._database.execute("select learner, ids, canvas, section from learners")
-        return {
-            name: Person(name, tuple(json.loads(ids)), tuple(json.loads(canvas)), section)
-            for name, ids, canvas, section in rows
-        }
-
-    def changes(self) -> list[Change]:
-        """The marks that changed without a new submission, in order."""
-        names = ", ".join(field.name for field in fields(Change))
-        return [Change(*row) for row in self._database.execute(f"select {names} from changes order by number")]
-
-    def published(self) -> dict[Slot, Mark]:
-        """The marks that the last batch ended with, by learner and problem."""
-        rows = self._database.execute("select learner, problem, attempt, mark, verdict from marks")
-        return {(learner, problem): Mark(*rest) for learner, problem, *rest in rows}
-
-    def marks(self) -> dict[Slot, Mark]:
-        """The marks as they are now, by learner and problem."""
-        rows = self._database.execute("select learner, problem, attempt, adjusted, verdict from records")
-        return {(learner, problem): Mark(*rest) for learner, problem, *rest in rows}
-
-    def arrived(self, learner: str, problem: str) -> list[str]:
-        """The attempts of a learner for a problem in the order of their arrival."""
-        rows = self._database.execute(f"select attempt from attempts where {_SLOT} order by number", (learner, problem))
-        return [attempt for (attempt,) in rows]
-
-    def sent(self, course: str, assignment: str) -> dict[str, float]:
-        """The marks of an assignment that a course system was sent, by its users."""
-        query = "select user, points from sent where course = ? and assignment = ?"
-        return dict(self._database.execute(query, (course, assignment)).fetchall())
-
-    def joins(self) -> list[Join]:
-        """Which learners turned out to be the same, in order."""
-        rows = self._database.execute("select at, learner, ids, joined, because from joins order by number")
-        return [Join(at, learner, tuple(json.loads(ids)), joined, why) for at, learner, ids, joined, why in rows]
-
-    def problems(self) -> list[str]:
-        """The names of the problems that have results, sorted."""
-        return [name for (name,) in self._database.execute("select distinct problem from attempts order by problem")]
-
-    def submitters(self) -> dict[str, set[str]]:
-        """The learners with a stored submission, and the problems that they have one for."""
-        found: dict[str, set[str]] = {}
-        for learner, problem in self._database.execute(
-            "select distinct learner, problem from attempts where attempt != ''"
-        ):
-            found.setdefault(learner, set()).add(problem)
-        return found
-
-    def unused(self) -> list[tuple[str, str, str]]:
-        """The files that were not used: (learner, file, reason)."""
-        return [tuple(row) for row in self._database.execute("select learner, file, reason from unused")]
-
-    def records(self) -> list[Record]:
-        """What counts, in the order of learners and problems, without anything that a secret case could be known by."""
-        return [record.redacted() for record in self.private_records()]
-
-    def private_records(self) -> list[Record]:
-        """The same with the numbers of secret cases, and text of the processes that ran them. For the teacher only."""
-        rows = self._database.execute("select * from records").fetchall()
-        rows.sort(key=lambda row: (collated(row["learner"]), row["problem"]))
-        names = {field.name for field in fields(Record)} - {"source", "report"}
-        return [
-            Record(
-                **{name: row[name] for name in names}, source=json.loads(row["sources"]).get(row["problem"], ""),
-                report=_decoded(row["report"]),
-            )
-            for row in rows
-        ]  # fmt: skip
 
 
 class Store(Results):
@@ -261,7 +100,7 @@ class Store(Results):
             for attempt in attempts:
                 slot = (attempt.learner, attempt.problem)
                 known = self._database.execute(
-                    f"select number from attempts where {_SLOT} and attempt = ?", (*slot, attempt.attempt)
+                    f"select number from attempts where {OF_SLOT} and attempt = ?", (*slot, attempt.attempt)
                 )
                 number = (known.fetchone() or self._next(*slot))[0]
                 report = dumps(attempt.report) if attempt.report else ""
@@ -274,14 +113,14 @@ class Store(Results):
                 self._insert("attempts", **row)
                 self._database.execute(
                     "update regrades set verdict_after = ?, score_after = ? "
-                    f"where {_SLOT} and attempt = ? and verdict_after is null",
+                    f"where {OF_SLOT} and attempt = ? and verdict_after is null",
                     (attempt.verdict, attempt.score, *slot, attempt.attempt),
                 )
             for learner in {attempt.learner for attempt in attempts}:
                 self._count(settle, learner)
 
     def _next(self, learner: str, problem: str) -> tuple[int]:
-        query = f"select coalesce(max(number), 0) + 1 from attempts where {_SLOT}"
+        query = f"select coalesce(max(number), 0) + 1 from attempts where {OF_SLOT}"
         (number,) = self._database.execute(query, (learner, problem)).fetchone()
         return (number,)
 
@@ -310,7 +149,7 @@ class Store(Results):
         for problem, settled in settle(learner, attempts).items():
             self._insert(
                 "counted", learner=learner, problem=problem, attempt=settled.id, adjusted=settled.adjusted, late=settled.lateness,
-                times=settled.times,
+                times=settled.times, excused=settled.excused,
             )  # fmt: skip
 
     def apply_points(self, points: Mapping[str, Mapping[str, int]]) -> None:
@@ -321,13 +160,13 @@ class Store(Results):
         with self._writing():
             rows = self._database.execute("select learner, problem, attempt, report from attempts where report != ''")
             for row in rows.fetchall():
-                report, now = _decoded(row["report"]), points.get(row["problem"], {})
+                report, now = decoded(row["report"]), points.get(row["problem"], {})
                 if report is None or {check.name for check in report.checks} != now.keys():
                     continue
                 pointed = report.with_points(now)
                 if pointed != report:
                     self._database.execute(
-                        f"update attempts set score = ?, points = ?, report = ? where {_SLOT} and attempt = ?",
+                        f"update attempts set score = ?, points = ?, report = ? where {OF_SLOT} and attempt = ?",
                         (pointed.score, pointed.points, dumps(pointed), row["learner"], row["problem"], row["attempt"]),
                     )
 
@@ -340,7 +179,7 @@ class Store(Results):
 
     def publish(self, changes: Iterable[Change] = (), only: Slot | None = None) -> None:
         """Remembers the marks as they are now, or one, and adds to the list of those that changed without a new submission."""
-        where = f" where {_SLOT}" if only else ""
+        where = f" where {OF_SLOT}" if only else ""
         with self._writing():
             self._database.execute(
                 f"insert or replace into marks select learner, problem, attempt, adjusted, verdict from records{where}",
@@ -366,7 +205,7 @@ class Store(Results):
     def undecide(self, learner: str, problem: str) -> None:
         """Makes a mark what grading gives."""
         with self._writing():
-            self._database.execute(f"delete from decided where {_SLOT}", (learner, problem))
+            self._database.execute(f"delete from decided where {OF_SLOT}", (learner, problem))
 
     def remember_sent(self, course: str, assignment: str, marks: Mapping[str, float]) -> None:
         """Stores which marks of an assignment a course system has from here, by its users."""
@@ -374,10 +213,16 @@ class Store(Results):
             for user, points in marks.items():
                 self._insert("sent", course=course, assignment=assignment, user=user, points=points)
 
+    def remember_comments(self, course: str, assignment: str, digests: Mapping[str, str]) -> None:
+        """Stores which comments of an assignment a course system has from here, by its users."""
+        with self._writing():
+            for user, digest in digests.items():
+                self._insert("comments", course=course, assignment=assignment, user=user, digest=digest)
+
     def copy_result(self, attempt: StoredAttempt, to: StoredAttempt) -> None:
         """Writes an attempt with the result of another one that holds the same code and was submitted at another time."""
         slot = (attempt.learner, attempt.problem)
-        query = f"select * from attempts where {_SLOT} and attempt = ?"
+        query = f"select * from attempts where {OF_SLOT} and attempt = ?"
         row = dict(self._database.execute(query, (*slot, attempt.attempt)).fetchone())
         with self._writing():
             names = ("attempt", "file", "notes", "submitted", "marked_late", "members")
@@ -389,7 +234,7 @@ class Store(Results):
         (number,) = self._next(learner, problem)
         with self._writing():
             self._database.execute(
-                f"update attempts set number = ? where {_SLOT} and attempt = ? and number < ?",
+                f"update attempts set number = ? where {OF_SLOT} and attempt = ? and number < ?",
                 (number, learner, problem, attempt, number - 1),
             )
 
@@ -402,9 +247,7 @@ class Store(Results):
         with self._writing():
             for attempt in found:
                 slot = (learner, problem, attempt.attempt)
-                query = (
-                    f"select 1 from regrades where {_SLOT} and attempt = ? and check_name = ? and verdict_after is null"
-                )
+                query = f"select 1 from regrades where {OF_SLOT} and attempt = ? and check_name = ? and verdict_after is null"
                 if self._database.execute(query, (*slot, check)).fetchone():
                     continue
                 self._insert(
@@ -412,7 +255,7 @@ class Store(Results):
                     attempt=attempt.attempt, because=because, verdict_before=attempt.verdict, score_before=attempt.score,
                     check_name=check,
                 )  # fmt: skip
-                self._database.execute(f"update attempts set key = '' where {_SLOT} and attempt = ?", slot)
+                self._database.execute(f"update attempts set key = '' where {OF_SLOT} and attempt = ?", slot)
         return len(found)
 
     def add(self, other: Results) -> None:
@@ -443,8 +286,13 @@ class Store(Results):
             for table in schema.WITH_A_LEARNER:
                 self._database.execute(f"delete from {table} where learner = ?", [person.learner])
             self._database.execute("delete from joins where joined = ?", [person.learner])
+            names = {person.learner, *person.ids}
+            for one in self.known():
+                if names & {*PurePath(one.name).parts}:  # the learner's of an earlier year
+                    self._database.execute("delete from known where name = ?", [one.name])
             for user in person.canvas:
-                self._database.execute("delete from sent where user = ?", [user])
+                for table in ("sent", "comments"):
+                    self._database.execute(f"delete from {table} where user = ?", [user])
         self._database.execute("vacuum")
 
     def move(self, problem: str, to: str) -> None:
@@ -454,20 +302,20 @@ class Store(Results):
             rows = self._database.execute("select * from attempts where problem = ?", [problem]).fetchall()
             for row in map(dict, rows):
                 sources = {to if name == problem else name: text for name, text in json.loads(row["sources"]).items()}
-                report = _decoded(row["report"])
+                report = decoded(row["report"])
                 known = StoredAttempt(
                     row["learner"], to, "", "", row["file"], "", 0, 0, message=row["message"], sources=sources,
                     submitted=row["submitted"], marked_late=bool(row["marked_late"]),
                 )  # fmt: skip
                 attempt = known.identified().attempt if row["attempt"] else ""
                 self._database.execute(
-                    f"update attempts set sources = ?, report = ? where {_SLOT} and attempt = ?",
+                    f"update attempts set sources = ?, report = ? where {OF_SLOT} and attempt = ?",
                     (json.dumps(sources), dumps(replace(report, problem=ProblemName(to))) if report else "",
                      row["learner"], problem, row["attempt"]),
                 )  # fmt: skip
                 for table in schema.WITH_AN_ATTEMPT:
                     self._database.execute(
-                        f"update or ignore {table} set attempt = ? where {_SLOT} and attempt = ?",
+                        f"update or ignore {table} set attempt = ? where {OF_SLOT} and attempt = ?",
                         (attempt, row["learner"], problem, row["attempt"]),
                     )
             for statement in schema.MOVING:
@@ -508,6 +356,13 @@ class Store(Results):
             for learner, file, reason in unused:
                 self._insert("unused", learner=learner, file=file, reason=reason)
 
+    def remember_known(self, solutions: Iterable[Known]) -> None:
+        """Stores the solutions that learners can have found, in place of earlier ones."""
+        with self._writing():
+            self._database.execute("delete from known")
+            for one in solutions:
+                self._insert("known", problem=one.problem, name=one.name, sequences=json.dumps(sorted(one.sequences)))
+
     def write_tables(self) -> list[Path]:
         """Writes results.csv, unused.csv and, if there is anything in them, regrades.csv, joins.csv and changes.csv.
 
@@ -542,10 +397,6 @@ class Store(Results):
 
 def _change_row(change: Change) -> list[Any]:
     return [whole(value) if isinstance(value, float) else value for value in vars(change).values()]
-
-
-def _decoded(text: str) -> PublicReport | None:
-    return PublicReport.decode(json.loads(text)) if text else None
 
 
 def _encodable(value: Any) -> Any:

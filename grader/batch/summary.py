@@ -6,22 +6,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from commandline import files
+from commandline.problem_name import ProblemName
+from commandline.text import counted
 from grader.batch import reader, similarity
-from grader.batch.records import Change, Record, Regrade, by_learner, collated
+from grader.batch.records import Change, Known, Likeness, Record, Regrade, by_learner, collated
+from grader.batch.results import Results
 from grader.batch.similarity import Pair
-from grader.batch.store import Results
 from grader.batch.tables import write_csv
 from grader.course import catalog
 from grader.problem import Problem
 
-ABOUT = ("class", "graded", "deadlines")  # facts of a results folder
+ABOUT = ("class", "graded", "dates")  # facts of a results folder
+MOST_SHOWN = 20  # learners in a line
 MOST_UNUSED = 5  # files of one learner that are listed one by one
 
 
 @dataclass(frozen=True)
 class ProblemSummary:
-    """One problem in a class. `misconceptions` are names with the learners who have them, the most common first.
+    """One problem in a class, without the learners who are excused from it.
 
+    `misconceptions` are names with the learners who have them, the most common first.
     `checks` are names with the number of attempts that passed the check, in order.
     """
 
@@ -43,7 +47,8 @@ class Summary:
     """A class. `records` are those of each learner, `points` the most that anyone can have, `unused` (learner, file, reason).
 
     `about` are the name of the class, when it was graded and what the deadlines were, as far as that is known. `sections` are
-    those of the learners who are in one, and `changes` the marks that changed without a new submission.
+    those of the learners who are in one, and `changes` the marks that changed without a new submission. `likenesses` are files
+    that are like a known solution.
     """
 
     problems: Sequence[ProblemSummary]
@@ -51,6 +56,7 @@ class Summary:
     points: int
     verdicts: Counter[str]
     duplicates: Sequence[Pair]
+    likenesses: Sequence[Likeness] = ()
     unused: Sequence[tuple[str, str, str]] = ()
     regrades: Sequence[Regrade] = ()
     changes: Sequence[Change] = ()
@@ -60,7 +66,7 @@ class Summary:
 
 def of(stored: Results) -> Summary:
     """The summary of a results folder."""
-    summary = summarize(stored.records(), stored.unused(), stored.regrades())
+    summary = summarize(stored.records(), stored.unused(), stored.regrades(), stored.known())
     sections = {name: person.section for name, person in stored.people().items() if person.section}
     return replace(summary, about=about(stored), sections=sections, changes=stored.changes())
 
@@ -85,7 +91,10 @@ def by_learner_unused(unused: Iterable[tuple[str, str, str]]) -> Iterator[tuple[
 
 
 def summarize(
-    records: Sequence[Record], unused: Sequence[tuple[str, str, str]] = (), regrades: Sequence[Regrade] = ()
+    records: Sequence[Record],
+    unused: Sequence[tuple[str, str, str]] = (),
+    regrades: Sequence[Regrade] = (),
+    known: Sequence[Known] = (),
 ) -> Summary:
     """The summary of these records. Raises CommandError if the course lacks one of their problems."""
     by_problem: dict[str, list[Record]] = {}
@@ -96,14 +105,37 @@ def summarize(
     for record in (record for record in records if record.source):
         texts.setdefault(record.learner, {})[similarity.digest(record.source)] = record.source
     tokens = reader.tokens(texts)
-    duplicates = [pair for row in rows for pair in similarity.pairs(row.problem, by_problem[row.problem.name], tokens)]
+    likenesses, duplicates = list[Likeness](), list[Pair]()
+    for row in rows:
+        solutions = similarity.known(row.problem, known)
+        likes, pairs = similarity.compare(row.problem, by_problem[row.problem.name], tokens, solutions)
+        likenesses += likes
+        duplicates += pairs
     points = sum(row.problem.points for row in rows)
     verdicts = Counter(record.verdict for record in records)
     by_name = dict(sorted(by_learner(records).items(), key=lambda item: collated(item[0])))
-    return Summary(rows, by_name, points, verdicts, duplicates, unused, regrades)
+    return Summary(rows, by_name, points, verdicts, duplicates, likenesses, unused, regrades)
+
+
+def likeness_lines(summary: Summary) -> Iterator[str]:
+    """How many learners handed in a known solution, for the terminal, and who."""
+    exact = [one for one in summary.likenesses if one.is_word_for_word]
+    for name in dict.fromkeys(one.known for one in exact):
+        yield _likeness_line([one for one in exact if one.known == name], f"handed in {name} word for word")
+    if others := [one for one in summary.likenesses if not one.is_word_for_word]:
+        yield _likeness_line(others, "handed in a file that resembles a known solution")
+
+
+def _likeness_line(likenesses: Iterable[Likeness], said: str) -> str:
+    labels: dict[str, list[str]] = {}
+    for one in likenesses:
+        labels.setdefault(one.learner, []).append(ProblemName(one.problem).label)
+    named = [f"{learner} ({', '.join(sorted(labels[learner]))})" for learner in sorted(labels, key=collated)]
+    return f"{counted(len(named), 'learner')} {said}: {', '.join(named[:MOST_SHOWN])}{', ...' * (len(named) > MOST_SHOWN)}."
 
 
 def _problem(problem: Problem, records: Sequence[Record]) -> ProblemSummary:
+    records = [record for record in records if not record.excused]
     misconceptions: dict[str, list[str]] = {}
     passes: Counter[str] = Counter()
     for record in records:
@@ -113,7 +145,7 @@ def _problem(problem: Problem, records: Sequence[Record]) -> ProblemSummary:
             passes.update(check.name for check in record.report.checks if check.passed)
     return ProblemSummary(
         problem, len(records), sum(record.verdict != "NOT ATTEMPTED" for record in records),
-        sum(record.verdict == "PASS" for record in records), sum(record.score for record in records) / len(records),
+        sum(record.verdict == "PASS" for record in records), sum(record.score for record in records) / (len(records) or 1),
         sorted(misconceptions.items(), key=lambda item: (-len(item[1]), item[0])),
         [(check.name, passes[check.name]) for check in problem.checks],
     )  # fmt: skip
@@ -134,7 +166,8 @@ def write_all(summary: Summary, page: str, folder: Path) -> list[Path]:
         (row.problem.name, name, len(learners)) for row in summary.problems for name, learners in row.misconceptions
     ]
     write_csv(paths[1], ("problem", "misconception", "learners"), misconceptions)
-    pairs = [(pair.problem, pair.one, pair.other, f"{pair.similarity:.3f}") for pair in summary.duplicates]
-    write_csv(paths[2], ("problem", "one", "other", "similarity"), pairs)
+    similar = [(one.problem, one.learner, "", f"{one.similarity:.3f}", one.known) for one in summary.likenesses]
+    similar += [(pair.problem, pair.one, pair.other, f"{pair.similarity:.3f}", "") for pair in summary.duplicates]
+    write_csv(paths[2], ("problem", "one", "other", "similarity", "known"), similar)
     files.write(paths[3], page)
     return paths

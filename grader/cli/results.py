@@ -92,16 +92,20 @@ def push() -> None:
 )
 @click.option("--send", is_flag=True, help="Send the marks. Without it, nothing is changed.")
 @click.option("--overwrite", is_flag=True, help="Also send marks in place of others that somebody entered in Canvas.")
-def canvas(folder: Path, url: str, course: str, assignments: tuple[str, ...], send: bool, overwrite: bool) -> None:
+@click.option("--comments", is_flag=True, help="Also send what learners are told of their files, as a comment on each.")
+def canvas(
+    folder: Path, url: str, course: str, assignments: tuple[str, ...], send: bool, overwrite: bool, comments: bool
+) -> None:
     """Send the marks to Canvas.
 
     Shows the marks that differ from those in Canvas; with --send, sends them. A mark that was not sent from here is somebody's
-    decision and stays. Repeat the command after an interruption: it sends what is left. Your access token is read from the
-    variable CANVAS_TOKEN.
+    decision and stays. A comment is sent once, and again only when its text has changed. Repeat the command after an
+    interruption: it sends what is left. Your access token is read from the variable CANVAS_TOKEN.
     """
     from grader.batch import push as push_
 
-    for line in push_.push(folder, push_.Target(url, course, assignments), send=send, overwrite=overwrite):
+    target = push_.Target(url, course, assignments)
+    for line in push_.push(folder, target, send=send, overwrite=overwrite, comments=comments):
         click.echo(printable(line))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # The formats of `grader.report.formats` and `grader.batch.gradebook`, named here so that help need not import them.
 FORMATS = ("classroom50", "gradescope", "junit", "json", "prairielearn", "text")
 GRADEBOOKS = ("canvas",)
+REVEALS = ("verdict", "idea", "advice")
 
 
 @click.command()
@@ -46,9 +47,9 @@ GRADEBOOKS = ("canvas",)
 @click.option(
     "--format",
     "formats",
-    type=click.Choice([*FORMATS, *GRADEBOOKS]),
+    type=click.Choice([*FORMATS, *GRADEBOOKS, "moodle"]),
     multiple=True,
-    help="Also write the scores in the format of another system.",
+    help="Also write the scores in the format of another system, or the learners' pages as a feedback zip for Moodle.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Grade on a Dask cluster (tcp://HOST:PORT).")
 @click.option(
@@ -89,13 +90,31 @@ GRADEBOOKS = ("canvas",)
 @click.option("--never-lower", is_flag=True, help="Keep a mark that would fall without a new submission.")
 @click.option("--keep-marks", is_flag=True, help="Keep every mark that would change without a new submission.")
 @click.option(
+    "--known",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="DIR",
+    help="Solutions that learners can have found, such as an earlier year's submissions, to compare files with.",
+)
+@click.option(
     "--without",
-    type=click.Choice(["seed-file", "deadlines", "roster", "groups"]),
+    type=click.Choice(["seed-file", "deadlines", "roster", "groups", "known"]),
     multiple=True,
     help="A file that the last batch had and this one shall not.",
 )
 @click.option(
     "--feedback", type=click.Path(path_type=Path), metavar="DIR", help="Also write a web page for each learner to DIR."
+)
+@click.option(
+    "--reveal",
+    type=click.Choice(REVEALS),
+    help="What pages and reports tell learners: the verdict of each check, the named misconception too, or also the difference "
+    "and advice [default: advice].",
+)
+@click.option(
+    "--reveal-after-due",
+    type=click.Choice(REVEALS),
+    help="What they tell learners whose due date is over [default: the same].",
 )
 @click.option(
     "--hunts", is_flag=True, help="Mark the hunts of `grade pack --hunts` instead, with its --problems and --seed-file."
@@ -123,9 +142,12 @@ def batch(
     because: str,
     never_lower: bool,
     keep_marks: bool,
+    known: tuple[Path, ...],
     without: tuple[str, ...],
     feedback: Path | None,
     show_cases: bool,
+    reveal: Any,
+    reveal_after_due: Any,
     hunts: bool,
 ) -> None:
     """Grade a class.
@@ -145,7 +167,7 @@ def batch(
         problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
         deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups, name,
         "all" if keep_marks else "lower" if never_lower else "", tuple(word.replace("-", "_") for word in without),
-        regrade_checks,
+        regrade_checks, known, reveal, reveal_after_due,
     )  # fmt: skip
     for line in command.batch(submissions, results, options):
         click.echo(printable(line))
@@ -237,7 +259,11 @@ def export() -> None:
     type=click.Path(path_type=Path),
     help="File with a secret seed for the hidden cases [default: a new one].",
 )
-def gradescope(archive: Path, problems: str, seed_file: Path | None) -> None:
+@click.option(
+    "--reveal", type=click.Choice(REVEALS), default="advice", help="What learners are told, as in `grade batch`."
+)
+@click.option("--reveal-after-due", type=click.Choice(REVEALS), help="What Gradescope also shows after its due date.")
+def gradescope(archive: Path, problems: str, seed_file: Path | None, reveal: str, reveal_after_due: str | None) -> None:
     """Create a Gradescope autograder.
 
     ARCHIVE is the zip file to upload. It contains the solutions; do not hand it out.
@@ -245,7 +271,7 @@ def gradescope(archive: Path, problems: str, seed_file: Path | None) -> None:
     from grader.course import catalog
     from grader.handout import export as export_
 
-    export_.gradescope(archive, catalog.select(problems), seed_file)
+    export_.gradescope(archive, catalog.select(problems), seed_file, reveal, reveal_after_due)
     click.echo(str(archive))
 
 

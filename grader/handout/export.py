@@ -18,6 +18,7 @@ from grader.course.workspace import Workspace
 from grader.handout import autograder, pack, project
 from grader.paths import ROOT
 from grader.problem import Problem
+from grader.report.redacted import require_more
 
 _PACKAGES = ("commandline", "grader", "harness", "problems", "solutions")
 
@@ -45,7 +46,8 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/class"
 cp -r /autograder/submission "$work/class/learner"
 /autograder/venv/bin/grade {course}batch "$work/class" --out "$work/results" --problems {problems} \\
-    --seed-file /autograder/source/seed.txt --accept-isolation weak --jobs 1 --format gradescope
+    --seed-file /autograder/source/seed.txt --accept-isolation weak --jobs 1 --format gradescope \\
+    --reveal {reveal}
 cp "$work/results/gradescope/learner.json" /autograder/results/results.json
 """
 
@@ -78,11 +80,19 @@ _STEP = """      - name: Problem {label}
 CLASSROOM50_MOST_BYTES = 10 << 20  # its runner fetches no larger bundle
 
 
-def gradescope(archive: Path, problems: Sequence[Problem], seed_file: Path | None) -> None:
+def gradescope(
+    archive: Path,
+    problems: Sequence[Problem],
+    seed_file: Path | None,
+    reveal: str = "advice",
+    after_due: str | None = None,
+) -> None:
     """Writes the zip file of an autograder for these problems. Without a seed file, it gets a new random seed.
 
-    Raises UsageError if the archive exists or cannot be written, or if the seed file is unusable.
+    `reveal` is what learners are told, and `after_due` what Gradescope shows them after its due date, as in `grade batch`.
+    Raises UsageError if the archive exists or cannot be written, if the seed file is unusable, or if `after_due` tells less.
     """
+    require_more(reveal, after_due)
     if archive.exists():
         raise UsageError(f"{archive} already exists; choose a new file.")
     with tempfile.TemporaryDirectory() as folder:
@@ -95,8 +105,17 @@ def gradescope(archive: Path, problems: Sequence[Problem], seed_file: Path | Non
             _add_script(autograder, "setup.sh", _SETUP)
             labels = ",".join(problem.label for problem in problems)
             own = [] if selected().root == ROOT else [*_files(selected().root, ("problems", "solutions", FILE))]
+            told = " --reveal-after-due ".join(filter(None, (reveal, after_due)))
             choice = "--course /autograder/source/own " if own else ""
-            _add_script(autograder, "run_autograder", _RUN.format(problems=labels, course=choice))
+            _add_script(
+                autograder,
+                "run_autograder",
+                _RUN.format(
+                    problems=labels,
+                    course=choice,
+                    reveal=told,
+                ),
+            )
             autograder.writestr("seed.txt", file.read_bytes())
             for name, content in _course(problems):
                 autograder.writestr(f"course/{name}", content)

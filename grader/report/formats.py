@@ -19,9 +19,13 @@ Reports = Sequence[PublicReport]
 _CLASSROOM50 = ("CLASSROOM", "ASSIGNMENT", "OWNER", "SUBMISSION_TAG", "COMMIT_URL", "RELEASE_URL")
 
 
-def gradescope(reports: Reports) -> str:
-    """The results.json of a Gradescope autograder, with a test for each check."""
-    tests = [
+def gradescope(reports: Reports, later: Reports = ()) -> str:
+    """The results.json of a Gradescope autograder, with a test for each check.
+
+    `later` are the same reports as learners may read them after the due date in Gradescope. What they tell more of a check is a
+    test without points, which Gradescope shows then.
+    """
+    tests: list[dict[str, Any]] = [
         {
             "score": check.points if check.passed else 0,
             "max_score": check.points,
@@ -34,6 +38,18 @@ def gradescope(reports: Reports) -> str:
         }
         for report in reports
         for place, check in enumerate(report.checks, 1)
+    ]
+    tests += [
+        {
+            "name": f"{_title(report, check)}: more",
+            "number": f"{_label(report)}.{place}",
+            "output": said,
+            "output_format": "text",
+            "visibility": "after_due_date",
+        }
+        for now, report in zip(reports, later, strict=False)
+        for place, (before, check) in enumerate(zip(now.checks, report.checks, strict=True), 1)
+        if (said := _explanation(report, check)) != _explanation(now, before)
     ]
     return _json(
         {
@@ -165,9 +181,9 @@ FORMATS: dict[str, tuple[str, Callable[[Reports], str]]] = {
 }
 
 
-def render(reports: Reports, name: str) -> str:
-    """The reports in the format of that name."""
-    return FORMATS[name][1](reports)
+def render(reports: Reports, name: str, later: Reports = ()) -> str:
+    """The reports in the format of that name. `later` are those after the due date, for a system that shows them then itself."""
+    return gradescope(reports, later) if name == "gradescope" else FORMATS[name][1](reports)
 
 
 def _title(report: PublicReport, check: CheckRow) -> str:
@@ -188,11 +204,11 @@ def _explanation(report: PublicReport, check: CheckRow) -> str:
     """The message of a check. For the first check that fails, also the misconception."""
     if check is not report.first_failure or not report.misconception:
         return check.message
-    return f"{check.message}\n{_cause(report.misconception)}"
+    return f"{check.message}\n{_cause(report.misconception)}".strip()
 
 
 def _cause(misconception: MisconceptionRow) -> str:
-    return f"Likely cause: {misconception.name}. {misconception.says}"
+    return f"Likely cause: {misconception.name}. {misconception.says}".strip()
 
 
 def _xml(text: str) -> str:

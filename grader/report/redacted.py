@@ -1,10 +1,15 @@
-"""Reports for learners that reveal nothing about secret cases."""
+"""Reports for learners: they reveal nothing about secret cases, and of the rest as much as the teacher wants to tell."""
 
 from dataclasses import replace
+from typing import Literal
 
+from commandline.errors import UsageError
 from grader.judge.verdict import Verdict
 from grader.report.json import CheckRow, PublicReport
 
+# What is told: the verdict of each check; the name of the misconception, too; or also differences and advice.
+Reveal = Literal["verdict", "idea", "advice"]
+_REVEALS = ("verdict", "idea", "advice")
 _KINDS = {
     "value": "a number differs from the reference's",
     "shape": "a shape differs from the reference's",
@@ -31,6 +36,26 @@ def redacted(report: PublicReport) -> PublicReport:
         return report
     checks = tuple(replace(check, message=_message(check), own_error="") for check in report.checks)
     return replace(report, checks=checks, counterexample=None, stdout="", eager_stdout="", part="", remarks=())
+
+
+def require_more(reveal: str, after_due: str | None) -> None:
+    """Raises UsageError if learners would be told less after the due date. None means that they are told the same."""
+    if after_due and _REVEALS.index(after_due) < _REVEALS.index(reveal):
+        raise UsageError(
+            f"--reveal-after-due {after_due} tells less than --reveal {reveal}; what was told stays known."
+        )
+
+
+def told(report: PublicReport, reveal: Reveal) -> PublicReport:
+    """The report with what a learner is told. Why a file could not be run is always told."""
+    if reveal == "advice" or not report.executed:
+        return report
+    checks = tuple(replace(check, message="", kind="", own_error="") for check in report.checks)
+    idea = replace(report.misconception, says="") if report.misconception and reveal == "idea" else None
+    return replace(
+        report, checks=checks, misconception=idea, part="", earlier=None, counterexample=None, stdout="", eager_stdout="",
+        remarks=(),
+    )  # fmt: skip
 
 
 def _message(check: CheckRow) -> str:

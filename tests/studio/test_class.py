@@ -10,7 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from grader.batch import class_page, deadlines, summary
 from grader.batch.records import Person, StoredAttempt
-from grader.batch.store import Results, Store
+from grader.batch.results import Results
+from grader.batch.store import Store
 from grader.course import catalog
 from grader.judge import judge
 from grader.judge.verdict import Verdict

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 TOKEN = "7~a-secret-token"
 COURSE = "4711"
@@ -19,7 +19,7 @@ class Canvas(ThreadingHTTPServer):
     Lists have two rows a page. With `stops_after` set, it answers no more once so many marks were written, and sets `stopped`.
     With `busy` set, so many requests are put off. `refuses` are users whose marks are dropped, `breaks` those
     whose marks make a whole request fail. With `moved_to` or `links_to` set,
-    it redirects, or links the next page, to another server. `requests` counts all.
+    it redirects, or links the next page, to another server. `requests` counts all. `comments` are by assignment and user.
     """
 
     daemon_threads = True
@@ -33,6 +33,7 @@ class Canvas(ThreadingHTTPServer):
         self.excused: set[str] = set()
         self.stored: dict[tuple[int, str], int] = {}
         self.jobs: dict[int, list[str]] = {}
+        self.comments: dict[tuple[int, str], list[str]] = {}
         self.posts = 0
         self.stops_after: int | None = None
         self.stopped = threading.Event()
@@ -60,9 +61,11 @@ class _Handler(BaseHTTPRequestHandler):
         if path == f"/api/v1/courses/{COURSE}/assignments":
             self._page(self.server.assignments)
         elif match := re.fullmatch(rf"/api/v1/courses/{COURSE}/assignments/(\d+)/submissions", path):
+            number, asked = int(match[1]), ("include[]", "submission_comments") in parse_qsl(urlsplit(self.path).query)
             self._page([
                 {"user_id": int(user), "score": mark, "entered_score": mark, "excused": user in self.server.excused}
-                for user, mark in self.server.marks[int(match[1])].items()
+                | ({"submission_comments": self._comments(number, user)} if asked else {})
+                for user, mark in self.server.marks[number].items()
             ])  # fmt: skip
         elif match := re.fullmatch(r"/api/v1/progress/(\d+)", path):
             states = self.server.jobs[int(match[1])]
@@ -82,8 +85,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer({"id": self.server.posts, "workflow_state": "queued"})
             return
         for name, value in form.items():
-            field = re.fullmatch(r"grade_data\[(\d+)\]\[posted_grade\]", name)
+            field = re.fullmatch(r"grade_data\[(\d+)\]\[(posted_grade|text_comment)\]", name)
             assert field, name
+            if field[2] == "text_comment":
+                if field[1] not in self.server.refuses:
+                    self.server.comments.setdefault((number, field[1]), []).append(value)
+                continue
             if sum(self.server.stored.values()) == self.server.stops_after:
                 self.server.stopped.set()
                 threading.Event().wait()
@@ -92,6 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.stored[number, field[1]] = self.server.stored.get((number, field[1]), 0) + 1
         self.server.jobs[self.server.posts] = ["running", "completed"]
         self._answer({"id": self.server.posts, "workflow_state": "queued"})
+
+    def _comments(self, number: int, user: str) -> list[dict[str, str]]:
+        return [{"comment": text.replace("\n", "\r\n")} for text in self.server.comments.get((number, user), [])]
 
     def _allowed(self) -> bool:
         self.server.requests += 1
@@ -111,8 +121,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _page(self, rows: list[Any]) -> None:
         """Two rows, and a link to the next ones."""
         parts = urlsplit(self.path)
-        page = int(dict(parse_qsl(parts.query)).get("page", 1))
-        address = f"{self.server.links_to or self.server.url}{parts.path}?page={page + 1}"
+        query = dict(parse_qsl(parts.query))
+        page = int(query.get("page", 1))
+        address = f"{self.server.links_to or self.server.url}{parts.path}?{urlencode({**query, 'page': page + 1})}"
         more = f'<{address}>; rel="next"' if rows[2 * page :] or self.server.links_to else ""
         self._answer(rows[2 * page - 2 : 2 * page], more)
 

@@ -173,3 +173,61 @@ def test_usage_errors(submit: Submit, tmp_path: Path, options: BatchOptions, mes
     assert message in str(error.value)
     with pytest.raises(UsageError, match="contains no results"):
         list(listing.lines(folder, Filter()))
+
+
+BY_SECTION = """
+due: {07: {A: 2026-11-02, B: 2099-11-04, others: 2026-11-01}}
+closes: {07: {A: 2026-11-03, B: 2099-12-01}}
+penalty: 50%
+excused: {s19: 07}
+late_days: {eve: 3}
+"""
+
+
+def test_sections_closing_dates_and_excuses(tmp_path: Path):
+    """What each learner's section has counts, and before the due date learners are told less."""
+    out, rules, students, pages = (tmp_path / name for name in ("results", "deadlines.yaml", "roster.csv", "pages"))
+    rules.write_text(BY_SECTION)
+    students.write_text("Student,ID,SIS User ID,Section\nAda,7,s17,A\nBob,8,s18,B\nCleo,9,s19,\n")
+    options = BatchOptions(
+        "07",
+        deadlines=rules,
+        roster=students,
+        feedback=pages,
+        reveal="verdict",
+        reveal_after_due="idea",
+        formats=("text",),
+    )
+    first = export(tmp_path / "1.zip", ("s17", "2026-11-02 10:00:00", WRONG), ("s18", "2026-11-04 10:00:00", WRONG))
+    lines = list(command.batch(first, out, options))
+    assert "Note: the number of late days for 'eve' is for no learner of this class." in lines
+    assert rows(out)["Cleo (9)"]["excused"] == "excused"
+    assert [row[TITLE] for row in table(out / "gradebook.csv")] == ["1", "1", "EX"]
+    ada, bob, cleo = (page.read_text() for page in sorted(pages.glob("*.html")))
+    assert ("targets not shifted" in ada, "targets not shifted" in bob) == (True, False), "Bob's section is not due"
+    assert "a number differs" not in ada + bob
+    assert "targets not shifted" in (out / "text" / "Ada (s17).txt").read_text()
+    assert "targets not shifted" not in (out / "text" / "Bob (s18).txt").read_text()
+    assert "<td>excused</td>" in cleo
+    assert "of 0 points" in cleo
+    assert ", not handed in" in (out / "summary.html").read_text()
+
+    later = export(tmp_path / "2.zip", ("s17", "2026-11-04 10:00:00", GOOD), ("s18", "2026-11-04 10:00:00", WRONG))
+    lines = list(command.batch(later, out, BatchOptions("07", feedback=pages, show_cases=True)))
+    assert "Note: --reveal is verdict, as in the last batch." in lines
+    assert results(out)["Ada (s17)"] == ("FAIL", "1", "1", ""), "the better file came after the problem had closed"
+    assert "Note: the pages show secret cases of problem 07, which can still be handed in on time." in lines
+    assert "Smallest failing case" not in "".join(page.read_text() for page in pages.glob("*.html")), (
+        "nobody is told so much"
+    )
+    lines = list(command.batch(later, tmp_path / "new", BatchOptions("07", deadlines=rules, roster=students)))
+    assert results(tmp_path / "new")["Ada (s17)"][1:] == (
+        "6",
+        "0",
+        "not accepted, because it came after the problem closed",
+    )
+
+
+def test_less_is_not_told_after_the_due_date(submit: Submit, tmp_path: Path):
+    with pytest.raises(UsageError, match="--reveal-after-due idea tells less than --reveal advice"):
+        list(command.batch(submit("ada"), tmp_path / "results", BatchOptions(reveal_after_due="idea")))

@@ -16,7 +16,7 @@ import pytest
 
 from grader.course import catalog
 from tests.conftest import Grade, boot, wait_for_busy_workers
-from tests.grader.batch.conftest import GOOD, NAME, WRONG, Submit, rows, stored, table
+from tests.grader.batch.conftest import GOOD, NAME, OWN, STUB, WRONG, Submit, rows, stored, table
 
 BOOT = boot()
 MISCONCEPTIONS = catalog.misconceptions(catalog.load(NAME))
@@ -43,7 +43,11 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, school_class: Path, se
     assert results["nothing"]["message"] == NO_FILE
     assert "binary file" in results["broken"]["message"]
     assert "the process exited" in results["quits"]["message"]
-    assert [list(row.values()) for row in table(out / "similar.csv")] == [[NAME, "copy of Zoë", "Zoë", "1.000"]]
+    assert [list(row.values()) for row in table(out / "similar.csv")] == [
+        [NAME, "Ada Lovelace", "", "1.000", "the reference"],
+        [NAME, "copy of Zoë", "Zoë", "1.000", ""],
+    ]
+    assert "1 learner handed in the reference word for word: Ada Lovelace (07)." in run.out
     # A report on a file that never ran also has all checks and points, and says why.
     for learner, message in {
         "broken": "binary file",
@@ -90,6 +94,33 @@ def test_a_secret_seed_gives_other_cases_and_the_same_scores_everywhere(
     ]
     assert private[0] == private[1] != private[2], "the teacher sees the numbers of the cases"
     assert (tmp_path / "own" / "seed.txt").stat().st_mode & 0o077 == 0
+
+
+def test_copies_of_known_solutions_are_named(grade: Grade, submit: Submit, tmp_path: Path):
+    """Files from the web, and the submissions of earlier years, are compared with those of the class."""
+    web, year = tmp_path / "web", tmp_path / "2025"
+    (year / "eve").mkdir(parents=True)
+    web.mkdir()
+    (web / "07.py").write_text(WRONG + OWN)
+    (web / f"{NAME} (2).py").write_bytes(b"\0")
+    (year / "eve" / f"{NAME}.py").write_text(STUB)
+    submit("ada", WRONG + OWN)
+    folder = submit("bob", (WRONG + OWN).replace("kept", "mine"))
+    command = ("batch", folder, "--out", tmp_path / "results")
+    run = grade(*command, "--known", web, "--known", year)
+    assert run.code == 0, run.err
+    assert f"2 learners handed in {web}/07.py word for word: ada (07), bob (07)." in run.out
+    assert [row["known"] for row in table(tmp_path / "results" / "similar.csv")] == [f"{web}/07.py"] * 2
+    assert "word for word" in (tmp_path / "results" / "summary.html").read_text()
+    again = grade(*command)
+    assert f"Note: --known is {web}, {year}, as in the last batch; --without known leaves it out." in again.out
+    assert "2 learners handed in" in again.out
+    alone = grade(*command, "--without", "known")
+    assert "word for word" not in alone.out
+    assert [row["other"] for row in table(tmp_path / "results" / "similar.csv")] == ["bob"]
+    (web / "07.py").unlink()
+    assert f"Note: --known {web} has no file for a problem that is graded now" in grade(*command, "--known", web).out
+    assert "There is no folder or archive" in grade(*command, "--known", tmp_path / "nowhere").err
 
 
 def test_files_with_the_same_code_are_graded_once(grade: Grade, submit: Submit, seed: Path, tmp_path: Path):

@@ -1,5 +1,6 @@
 """Deadlines: what is late, what it costs, and which attempt counts."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from commandline.errors import UsageError
 from grader.batch import deadlines
 from grader.batch.deadlines import Attempt, Deadlines, Settled
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.fast
 
@@ -60,6 +62,15 @@ def test_a_file(tmp_path: Path):
     assert rules.extension(["0017"], P1) == rules.extension(["15"], P3) == timedelta()
 
 
+def test_the_file_that_the_manual_shows(tmp_path: Path):
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "classroom.md").read_text(), re.DOTALL)
+    path = tmp_path / "deadlines.yaml"
+    path.write_text(text)
+    rules = deadlines.read(path)
+    assert [str(rules.for_section(name).closes_for([], P2))[:10] for name in "AB"] == ["2026-11-23", "2026-11-25"]
+    assert (rules.late_days_of(["ada"]), rules.is_excused(["eve"], P3)) == (5, True)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -75,6 +86,22 @@ def test_a_file(tmp_path: Path):
         ("due: 2026-11-02\nextensions: ada", "extensions: write a line for each learner"),
         ("due: 2026-11-02\nextensions: {ada: long}", "extensions: ada: long is not a duration"),
         ("due: [", "are not valid YAML"),
+        ("due: {01: {A: soon}}", "due: 01: A: soon is not a time"),
+        ("due: {A: 2026-11-02}", "due: There is no problem 'A'."),
+        ("due: 2026-11-02\ncloses: {02: later}", "closes: later is not a time"),
+        ("due: 2026-11-02\ncloses: 2026-11-01", "closes: 2026-11-01 23:59 is before the due date, 2026-11-02 23:59."),
+        ("due: 2026-11-02\ncloses: {02: {A: 2026-11-01}}", "closes: 02: A: 2026-11-01 23:59 is before the due date"),
+        ("due: 2026-11-02\nlate_days: {ada: many}", "late_days: ada: many is not a whole number"),
+        ("due: 2026-11-02\nexcused: ada", "excused: write a line for each learner, such as `ada: 01-03, or all`."),
+        (
+            "due: 2026-11-02\nexcused: {ada: {01: yes}}",
+            "excused: ada: {'01': 'yes'} does not name problems, as 01-03 does.",
+        ),
+        ("due: 2026-11-02\nexcused: {ada: 99}", "excused: ada: There is no problem '99'."),
+        (
+            "due: 2026-11-02\nextensions: {ada: excused}",
+            "is not a duration, such as 15 minutes, 12 hours or 2 days. Name who is",
+        ),
     ],
 )
 def test_files_that_are_not_valid(tmp_path: Path, text: str, message: str):
@@ -85,6 +112,64 @@ def test_files_that_are_not_valid(tmp_path: Path, text: str, message: str):
     assert message in str(error.value)
     with pytest.raises(UsageError, match="cannot be read"):
         deadlines.read(tmp_path / "nowhere.yaml")
+
+
+BY_SECTION = """
+due:
+  01: {A: 2026-11-02, B: 2026-11-04, others: 2026-11-09}
+  02: {A: 2026-11-02}
+closes: {01: 2026-11-16, 02: {A: 2026-11-05}}
+late_days: {others: 3, ada: 5}
+extensions: {bob: 1 week}
+excused:
+  ada: 02-03
+  bob: all
+"""
+
+
+def test_a_file_with_sections_closing_dates_and_excuses(tmp_path: Path):
+    path = tmp_path / "deadlines.yaml"
+    path.write_text(BY_SECTION)
+    rules = deadlines.read(path)
+
+    def dates(section: str, *names: str) -> list[str]:
+        own = rules.for_section(section)
+        found = [of(names, problem) for problem in (P1, P2) for of in (own.due_for, own.closes_for)]
+        return [f"{date:%m-%d}" if date else "" for date in found]
+
+    assert dates("A") == ["11-02", "11-16", "11-02", "11-05"]
+    assert dates("b") == ["11-04", "11-16", "", ""]
+    assert dates("A and B") == dates("B; A") == ["11-04", "11-16", "11-02", "11-05"], "the later date of two sections"
+    assert dates("C") == dates("") == ["11-09", "11-16", "", ""]
+    assert dates("A", "bob") == ["11-09", "11-23", "11-09", "11-12"], "an extension moves both dates"
+    assert (rules.late_days_of(["ADA"]), rules.late_days_of(["eve"])) == (5, 3)
+    assert [rules.is_excused(["ada"], problem) for problem in (P1, P2, P3)] == [False, True, True]
+    assert [rules.is_excused(["bob"], problem) for problem in (P1, P3)] == [True, True]
+    assert not rules.is_excused(["eve"], P2)
+    assert "due in A: 01, 02: 2026-11-02 23:59" in str(rules)
+    assert "ada" not in str(rules)
+
+
+def test_nothing_is_accepted_after_a_problem_has_closed():
+    rules = dict(closes={"": DUE + 2 * DAY}, penalty=Fraction(1, 10), late_days=1)
+    early, late, later = attempt(-1, score=3), attempt(1.5, number=2), attempt(2.1, score=9, number=3)
+    for best in (True, False):
+        settled = settle(late, later, best=best, **rules)[P1]
+        assert told(settled) == (late.id, 7.2, "2 days late, 1 late day spent, 10% off")
+        assert settled.times.endswith(", due 2026-11-02 23:59, closes 2026-11-04 23:59 (UTC)")
+    assert settle(early, later, best=False, **rules)[P1].id == early.id
+    alone = settle(later, attempt(2.5, number=4), attempt(1, problem=P2), **rules)
+    assert told(alone[P1]) == (f"{P1} 4", 0, "not accepted, because it came after the problem closed")
+    assert told(alone[P2]) == (f"{P2} 1", 8, "1 day late, 1 late day spent"), "no late day is spent on what is refused"
+    assert settle(later, extensions={"eve": {"": DAY}}, **rules)[P1].adjusted > 0
+    assert settle(attempt(None, late=True), **rules)[P1].adjusted == 8, "without a time, nothing shows when it came"
+
+
+def test_what_a_learner_is_excused_from_takes_no_late_day():
+    rules = dict(penalty=Fraction(1, 10), late_days=1, excused={"Eve": frozenset({"01"})}, closes={"01": DUE + DAY})
+    settled = settle(attempt(2, score=8), attempt(1, score=5, problem=P2), **rules)
+    assert (settled[P1].excused, settled[P1].adjusted, settled[P1].lateness) == (True, 8, "")
+    assert (settled[P2].excused, settled[P2].adjusted) == (False, 5)
 
 
 def test_lateness_and_its_price():

@@ -1,13 +1,14 @@
 """Gradebooks and reports for course systems."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from grader.batch import gradebook
 from grader.batch.faults import Faults
-from grader.batch.records import Person, Record
+from grader.batch.records import Person, Record, total
 from grader.course import catalog
 from grader.judge import judge
 from grader.judge.verdict import Verdict
@@ -48,6 +49,15 @@ def test_canvas(tmp_path: Path):
         ["Bob", "", "", "b@x.org", "", "3"],
         ["Eve (17)", "", "", "", "", "6"],
     ]
+
+
+def test_what_a_learner_is_excused_from_is_in_no_gradebook_and_no_report(tmp_path: Path):
+    records = [replace(record("Ada Lovelace (17)", 4), excused=True), record("=cmd", 3)]
+    rows = table(gradebook.write_canvas(records, PEOPLE, tmp_path / "canvas.csv"))
+    assert [row[-1] for row in rows[2:]] == ["3", "EX"]
+    gradebook.write_reports(records, tmp_path, "text", Faults(tmp_path / "log"))
+    assert (tmp_path / "text" / "Ada Lovelace (17).txt").read_text() == "\n"
+    assert total(records) == (3, PROBLEM.points)
 
 
 def test_the_names_of_reports_are_safe_and_different(tmp_path: Path):

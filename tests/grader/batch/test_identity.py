@@ -12,7 +12,8 @@ from grader.batch import command, deadlines, groups, identity, intake
 from grader.batch.command import BatchOptions
 from grader.batch.faults import Faults
 from grader.batch.records import Person, StoredAttempt
-from grader.batch.store import Results, Store
+from grader.batch.results import Results
+from grader.batch.store import Store
 from grader.course import catalog
 from grader.judge.verdict import Verdict
 from grader.report.json import CheckRow, PublicReport
@@ -101,7 +102,8 @@ def test_joins_that_are_refused(grade: Grade, results: Path, arguments: tuple[st
 def test_results_of_the_schema_before_are_read(results: Path):
     with closing(sqlite3.connect(results / "results.sqlite")) as database:
         database.executescript(
-            "drop view records; drop table joins; alter table attempts drop column members; "
+            "drop view records; drop table joins; drop table known; drop table comments; "
+            "alter table counted drop column excused; alter table attempts drop column members; "
             "alter table counted drop column times; alter table learners drop column section; "
             "alter table regrades drop column check_name; "
             "update facts set value = '2' where name = 'schema'; "
@@ -111,6 +113,25 @@ def test_results_of_the_schema_before_are_read(results: Path):
     with pytest.raises(UsageError, match="earlier version of the course; run `grade batch` once"):
         Results(results)
     Store(results).close()
+    assert marks(results) == {("17", "p07"): 3, ("18", "p07"): 5, ("18", "p01"): 1}
+
+
+@pytest.mark.parametrize(("fact", "kept"), [("due 07: 2026-11-02 23:59 (UTC)", None), ("/rules.yaml", "/rules.yaml")])
+def test_results_of_schema_4_are_read(results: Path, fact: str, kept: str | None):
+    """Its fact `deadlines` has the rules in words or, in folders that remember the file, its path."""
+    with closing(sqlite3.connect(results / "results.sqlite")) as database:
+        database.executescript(
+            "drop view records; drop table known; drop table comments; alter table counted drop column excused; "
+            "alter table regrades drop column check_name; "
+            "update facts set value = '4' where name = 'schema'; "
+            "create view records as select attempts.*, counted.adjusted from attempts join counted "
+            "using (learner, problem, attempt); "
+            f"insert into facts values ('deadlines', '{fact}');"
+        )
+    store = Store(results)
+    assert store.fact("deadlines") == kept
+    assert (store.known(), store.comments("x", "1")) == ([], {})
+    store.close()
     assert marks(results) == {("17", "p07"): 3, ("18", "p07"): 5, ("18", "p01"): 1}
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from grader.batch import deadlines
-from grader.batch.records import Change, Person, StoredAttempt
+from grader.batch.records import Change, Known, Person, StoredAttempt
+from grader.batch.results import Results
 from grader.batch.store import Store
 from tests.conftest import Grade
 from tests.grader.batch.conftest import NAME, rows
@@ -30,11 +31,13 @@ def results(tmp_path: Path) -> Path:
     store.publish([Change("now", "ada (17)", NAME, "PASS", 6, "FAIL", 3, "x")])
     store.join("ada at home", "ada (17)", ["h"], "one person")
     store.remember_sent("canvas", "7", {"4711": 3})
+    store.remember_comments("canvas", "7", {"4711": "a digest", "4712": "another"})
     store.write_tables()
     store.close()
     for name in (
         "internal-errors.log",
         "canvas.csv",
+        "moodle.zip",
         "earlier/canvas.csv",
         "gradescope/ada (17).json",
         "gradescope/bob (18).json",
@@ -53,6 +56,17 @@ def test_all_that_is_known_is_exported(grade: Grade, results: Path):
     assert (known["results"][0]["score"], known["changes"][0]["mark_before"]) == (3, 6)
     assert known["unused"] == [["x.zip", "is damaged"]]
     assert "bob" not in run.out
+
+
+def test_a_file_of_an_earlier_year_is_forgotten_too(grade: Grade, results: Path):
+    store = Store(results)
+    store.remember_known([Known(NAME, f"../2025/{name}/07.py", frozenset({1})) for name in ("ada (17)", "17", "adam")])
+    store.close()
+    assert grade("results", results, "--forget", "ada").code == 0
+    stored = Results(results)
+    assert [one.name for one in stored.known()] == ["../2025/adam/07.py"]
+    assert stored.comments("canvas", "7") == {"4712": "another"}
+    stored.close()
 
 
 def test_who_is_forgotten_is_in_no_file(grade: Grade, results: Path):

@@ -1,6 +1,7 @@
 """`grade push canvas`, with a Canvas on this machine."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,9 +18,13 @@ from grader.batch.records import Person, StoredAttempt
 from grader.batch.roster import assignment
 from grader.batch.store import Store
 from grader.course import catalog
+from grader.isolation.level import Isolation, Level
+from grader.judge.verdict import Verdict
+from grader.report.json import MisconceptionRow, PublicReport
 from tests.conftest import Grade, boot
 from tests.grader.batch import canvas
 from tests.grader.batch.canvas import COURSE, TOKEN, Canvas
+from tests.grader.report.reports import report_of
 
 pytestmark = pytest.mark.fast
 
@@ -118,6 +123,74 @@ def test_a_mark_that_was_entered_in_canvas_stays(grade: Grade, results: Path, se
     run = grade(*arguments(results, server, "--send", "--overwrite"), CANVAS_TOKEN=TOKEN)
     assert run.out.endswith("Sent 1 mark.\n")
     assert server.marks[100]["17"] == 4.0
+
+
+@pytest.fixture
+def told(results: Path) -> Path:
+    """The class of `results`, of whom one has handed in two files, each with a report."""
+    report = PublicReport.of(report_of(Verdict.FAIL, Verdict.PASS, isolation=Isolation(Level.STRICT)))
+    report = replace(report, misconception=MisconceptionRow("no shift", "Shift them."))
+    store = Store(results)
+    for problem in PROBLEMS:
+        own = replace(report, problem=problem.name)
+        attempt = StoredAttempt("learner 17", problem.name, "a", "k", "f.py", "FAIL", 3, problem.points, report=own)
+        store.put(lambda learner, own: deadlines.settle(own, [learner], None, best=True), attempt)
+    store.remember("reveal", "idea")
+    store.close()
+    return results
+
+
+def test_a_comment_is_sent_once_and_again_when_it_changes(grade: Grade, told: Path, server: Canvas):
+    run = grade(*arguments(told, server, "--comments"), CANVAS_TOKEN=TOKEN)
+    assert f"{NAMES[0]}, learner 17: comment: Problem 01: FAIL" in run.out
+    assert run.out.endswith("No comment was sent. Add --send to send 2 comments.\n")
+    assert server.comments == {}
+    send = arguments(told, server, "--comments", "--send")
+    assert grade(*send, CANVAS_TOKEN=TOKEN).out.endswith("Sent 6 marks.\nSent 2 comments.\n")
+    assert set(server.comments) == {(100, "17"), (101, "17")}, "of the others there is nothing to say"
+    (text,) = server.comments[101, "17"]
+    assert "Likely cause: no shift." in text
+    assert "Shift them." not in text, "learners are told the idea alone"
+    server.comments[100, "17"].clear()  # by hand
+    assert grade(*send, CANVAS_TOKEN=TOKEN).out.endswith("Canvas has all comments.\n")
+    assert (server.comments[100, "17"], server.comments[101, "17"]) == ([], [text])
+    store = Store(told)
+    store.remember("reveal", "verdict")
+    store.close()
+    assert grade(*send, CANVAS_TOKEN=TOKEN).out.endswith("Sent 2 comments.\n")
+    assert "no shift" not in server.comments[101, "17"][1]
+
+
+def test_a_comment_that_canvas_has_is_not_sent_by_another_folder(grade: Grade, told: Path, server: Canvas):
+    copy = told.with_name("copy")
+    shutil.copytree(told, copy)
+    for folder, said in ((told, "Sent 2 comments."), (copy, "Canvas has all comments.")):
+        run = grade(*arguments(folder, server, "--comments", "--send"), CANVAS_TOKEN=TOKEN)
+        assert run.out.endswith(f"{said}\n")
+    assert {len(texts) for texts in server.comments.values()} == {1}
+
+
+def test_a_comment_that_canvas_does_not_take_is_said(grade: Grade, told: Path, server: Canvas):
+    server.marks = {number: dict.fromkeys(USERS, 3.0) for number in server.marks}
+    server.refuses.add("17")
+    run = grade(*arguments(told, server, "--comments", "--send"), CANVAS_TOKEN=TOKEN)
+    assert run.code == 2
+    assert f"Canvas did not take 2 comments: 'learner 17' ({NAMES[0]}), 'learner 17' ({NAMES[1]})." in run.err
+    server.refuses.clear()
+    assert grade(*arguments(told, server, "--comments", "--send"), CANVAS_TOKEN=TOKEN).out.endswith(
+        "Sent 2 comments.\n"
+    )
+
+
+def test_who_is_excused_gets_no_mark(grade: Grade, results: Path, server: Canvas):
+    rules = deadlines.Deadlines(excused={"learner 17": frozenset({"01"})})
+    store = Store(results)
+    learners = [f"learner {user}" for user in USERS]
+    store.settle(lambda learner, own: deadlines.settle(own, [learner], rules, best=True), learners)
+    store.close()
+    run = grade(*arguments(results, server, "--send"), CANVAS_TOKEN=TOKEN)
+    assert "Note: 'learner 17' is excused and is left out; set that in Canvas, too." in run.out
+    assert (server.marks[100]["17"], server.marks[101]["17"]) == (None, 3.0)
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -145,6 +145,17 @@ def test_several_at_a_time_are_told_apart():
     assert {key: one.value for key, one in confined.each(works, [], 4)} == {str(n): n**2 for n in range(30)}
 
 
+def test_a_known_solution_that_cannot_be_read_costs_no_other_one_its_comparison(tmp_path: Path):
+    for name, text in {f"{NAME}.py": GOOD, "07.ipynb": "[" * 100_000, "eve/07.py": GOOD, "notes.txt": ""}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    failed = list[str]()
+    found = sorted(one.name for one in reader.known(tmp_path, [NAME], failed.append))
+    assert found == [f"{tmp_path}/eve/07.py", f"{tmp_path}/{NAME}.py"]
+    (why,) = failed
+    assert why.startswith(f"{tmp_path}/07.ipynb is not compared: ")
+
+
 def test_a_source_that_is_none_is_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="There is no folder or archive"):
         list(reader.messages(tmp_path / "none", "submissions", []))

@@ -53,6 +53,9 @@ def gradebook(tmp_path: Path, rows: roster.Roster, enrollment: roster.Enrollment
 def test_canvas_gets_its_own_columns_back(tmp_path: Path):
     rows, submissions = read(tmp_path, CANVAS), canvas_class(tmp_path)
     enrollment = roster.enroll(rows, submissions)
+    excused = [Record("lovelaceada (17)", NAME, "", "", "FAIL", 6, 6, excused=True)]
+    book = table(roster.write_gradebook(rows, enrollment, excused, [PROBLEM], tmp_path / "gradebook.csv"))
+    assert [row[f"{TITLE} (4711)"] for row in book[2:4]] == ["EX", "0"]
     assert submissions.learners == ["eve17 (99)", "Hopper, Grace (18)", "lovelaceada (17)"]
     assert enrollment.notes == [
         "'eve17 (99)' is not in the roster, and so in no gradebook",
@@ -91,6 +94,12 @@ def test_a_moodle_worksheet_gets_the_grade_and_has_the_times(tmp_path: Path):
     ada, grace = gradebook(tmp_path, rows, enrollment, 4.5)
     assert (ada["Grade"], ada["Maximum Grade"], ada["Status"], ada[TITLE]) == ("75.00", "100.00", "Submitted", "4.5")
     assert (grace["Grade"], grace["Identifier"], grace["Full name"]) == ("0.00", "Participant 18", "Grace Hopper")
+    excused = [Record(name, NAME, "", "", "FAIL", 6, 6, excused=True) for name in submissions.learners]
+    both = PROBLEM, catalog.find("01")
+    path = roster.write_gradebook(rows, enrollment, excused, both, tmp_path / "gradebook.csv")
+    assert [(row["Grade"], row[TITLE]) for row in table(path)] == [("0.00", "")] * 2, "of problem 01 alone"
+    path = roster.write_gradebook(rows, enrollment, excused, [PROBLEM], tmp_path / "gradebook.csv")
+    assert [row["Grade"] for row in table(path)] == ["", ""], "there is nothing to grade"
     german = read(tmp_path, MOODLE.replace("Friday, 20 November 2026, 10:05 AM", "Freitag, 20. November 2026, 10:05"))
     assert (
         "are not in English" in roster.enroll(german, intake.read(source, [PROBLEM], Faults(tmp_path / "log"))).notes[0]

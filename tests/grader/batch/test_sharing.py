@@ -13,7 +13,8 @@ import pytest
 from commandline.errors import UsageError
 from grader.batch import deadlines, identity
 from grader.batch.records import Person, StoredAttempt
-from grader.batch.store import Results, Store
+from grader.batch.results import Results
+from grader.batch.store import Store
 from tests.conftest import ROOT, Grade
 from tests.grader.batch.conftest import NAME, rows
 
@@ -92,7 +93,8 @@ def test_modes_are_the_owners_choice(tmp_path: Path):
 
 GROUP, FIRST, SECOND, STRANGER = 20100, 20101, 20102, 20103
 OPEN = (
-    "import os, sys, tempfile; from pathlib import Path; from grader.batch.store import Results, Store\n"
+    "import os, sys, tempfile; from pathlib import Path\n"
+    "from grader.batch.results import Results; from grader.batch.store import Store\n"
     "with tempfile.TemporaryDirectory() as name:  # imports what this user may not read\n"
     "    store = Store(Path(name)); store.write_tables(); store.close()\n"
     "os.setgroups([]); os.setgid(int(sys.argv[4])); os.setuid(int(sys.argv[3])); os.umask(0o007)\n"

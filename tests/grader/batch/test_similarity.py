@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.batch import reader, similarity
-from grader.batch.records import Record
+from grader.batch.records import Known, Record
 from grader.course import catalog
 from tests.grader.batch.conftest import GOOD, OWN, STUB
 
@@ -17,11 +17,24 @@ pytestmark = pytest.mark.fast
 PROBLEM = catalog.find("07")
 
 
+def compared(texts: dict[str, str], *known: Known) -> tuple[list[tuple[str, str, float]], list[tuple[str, str, float]]]:
+    """What the texts of learners are like: known solutions, then each other."""
+    records = [Record(learner, PROBLEM.name, "", "", "PASS", 6, 6, source=text) for learner, text in texts.items()]
+    tokens = reader.tokens({"ada": {similarity.digest(text): text for text in texts.values()}})
+    likenesses, pairs = similarity.compare(PROBLEM, records, tokens, similarity.known(PROBLEM, known))
+    return (
+        [(one.learner, one.known, round(one.similarity, 2)) for one in likenesses],
+        [(pair.one, pair.other, round(pair.similarity, 2)) for pair in pairs],
+    )
+
+
 def alike(*texts: str) -> list[tuple[str, str, float]]:
     """The pairs of near duplicates among the texts, which are numbered."""
-    records = [Record(str(n), PROBLEM.name, "", "", "PASS", 6, 6, source=text) for n, text in enumerate(texts)]
-    tokens = reader.tokens({"ada": {similarity.digest(text): text for text in texts}})
-    return [(pair.one, pair.other, round(pair.similarity, 2)) for pair in similarity.pairs(PROBLEM, records, tokens)]
+    return compared({str(number): text for number, text in enumerate(texts)})[1]
+
+
+def solution(name: str, text: str) -> Known:
+    return Known(PROBLEM.name, name, similarity.sequences(text))
 
 
 def test_other_names_comments_and_layout_are_the_same():
@@ -31,6 +44,61 @@ def test_other_names_comments_and_layout_are_the_same():
 
 def test_code_of_the_stub_and_the_reference_does_not_count():
     assert alike(GOOD, GOOD, STUB, STUB) == []
+
+
+def test_who_hands_in_the_reference_is_named_and_not_for_the_others():
+    renamed = "# mine\n" + GOOD.replace("losses", "my_losses")
+    likenesses, pairs = compared({"ada": GOOD, "bob": renamed, "cleo": STUB, "dan": OWN})
+    assert likenesses == [("ada", similarity.REFERENCE, 1), ("bob", similarity.REFERENCE, 1)]
+    assert pairs == []
+
+
+def test_no_correct_program_in_another_style_is_like_the_reference():
+    for problem in catalog.problems()[:12]:
+        reference, *others = similarity.known(problem)
+        assert len(reference.sequences) >= similarity.FEWEST, "it can be recognized"
+        for other in others:
+            union = reference.sequences | other.sequences
+            assert len(reference.sequences & other.sequences) < similarity.THRESHOLD * len(union), other.name
+
+
+def test_code_of_the_page_does_not_count():
+    block = catalog.page_text(PROBLEM).split("```python\n")[1].split("```")[0]
+    assert len(similarity.sequences(block)) >= similarity.FEWEST
+    assert "page" not in [one.name for one in similarity.known(PROBLEM, [solution("page", block)])]
+
+
+FOUND = catalog.solution_text(catalog.find("43"))  # long, and of another problem
+BEYOND = """
+def another(rows):
+    with open(rows) as file:
+        lines = {line.strip(): number for number, line in enumerate(file) if not line.startswith("#")}
+    return sorted(lines, key=lines.get, reverse=True)[:10] or None
+"""
+
+
+def test_two_who_resemble_a_known_solution_are_not_called_alike():
+    found = solution("2025/eve/p07.py", FOUND)
+    changed = FOUND + BEYOND
+    likenesses, pairs = compared({"ada": FOUND, "bob": FOUND, "cleo": changed}, found)
+    assert likenesses[:2] == [("ada", found.name, 1), ("bob", found.name, 1)]
+    assert likenesses[2][:2] == ("cleo", found.name)
+    assert 0.8 < likenesses[2][2] < 1
+    assert pairs == []
+    assert compared({"ada": FOUND, "bob": FOUND})[1] == [("ada", "bob", 1)], "nobody knows the solution"
+
+
+def test_what_they_share_beyond_it_counts():
+    likenesses, pairs = compared({"ada": FOUND + BEYOND, "bob": FOUND + BEYOND, "cleo": FOUND}, solution("x.py", FOUND))
+    assert [learner for learner, *_ in likenesses] == ["cleo", "ada", "bob"]
+    assert pairs == [("ada", "bob", 1)]
+
+
+def test_a_known_file_that_says_nothing_new_is_left_out():
+    known = similarity.known(
+        PROBLEM, [solution("a", STUB), solution("b", GOOD), solution("c", OWN), solution("d", OWN)]
+    )
+    assert [one.name for one in known if one.name in "abcd"] == ["c"]
 
 
 def test_different_work_is_not_alike():

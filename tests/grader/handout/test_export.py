@@ -95,6 +95,17 @@ def test_gradescope_gets_the_solutions_of_its_problems_only(gradescope: Path):
     assert (solutions / f"{NAME}.toml").is_file()
 
 
+def test_gradescope_tells_learners_as_much_as_it_is_asked_to(grade: Grade, tmp_path: Path):
+    told = ("--reveal", "verdict", "--reveal-after-due", "advice")
+    assert grade("export", "gradescope", "told.zip", "--problems", "07", *told).code == 0
+    with zipfile.ZipFile(tmp_path / "told.zip") as archive:
+        script = archive.read("run_autograder").decode()
+    assert script.count(" ".join(told)) == 1
+    run = grade("export", "gradescope", "more.zip", "--problems", "07", "--reveal-after-due", "idea")
+    assert run.code == 2
+    assert "--reveal-after-due idea tells less than --reveal advice" in run.err
+
+
 def test_gradescope_is_set_up_without_touching_the_system(gradescope: Path, tmp_path: Path):
     """Where PEP 668 forbids pip: the script's pip is that of a virtual environment. Stubs stand for what needs a network."""
     stubs, system = tmp_path / "stubs", tmp_path / "system"

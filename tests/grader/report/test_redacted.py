@@ -1,5 +1,6 @@
 """Redacted reports: neither the grader's words nor the submission's carry a secret case out."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,9 @@ from grader.isolation.level import Isolation, Level
 from grader.judge.counterexample import Counterexample
 from grader.judge.verdict import Verdict
 from grader.problem import Case
-from grader.report import formats
-from grader.report.json import PublicReport, dumps
-from grader.report.redacted import redacted
+from grader.report import formats, html
+from grader.report.json import MisconceptionRow, PublicReport, dumps
+from grader.report.redacted import Reveal, redacted, told
 from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name
 from tests.grader.report.reports import report_of
 from tests.grader.report.test_formats import RUNNER
@@ -62,3 +63,46 @@ def test_only_verdicts_kinds_and_the_misconception_are_left():
 def test_the_report_on_a_file_that_was_never_run_is_not_changed():
     report = PublicReport.of(report_of(Verdict.ERROR))
     assert redacted(report) is report
+
+
+def wrong() -> PublicReport:
+    """A report for a learner, with all that can be told."""
+    report = PublicReport.of(report_of(Verdict.FAIL, Verdict.PASS, isolation=Isolation(Level.STRICT)))
+    return replace(
+        redacted(report), misconception=MisconceptionRow("no shift", "Shift them."), part="in `attn`", remarks=("slow",)
+    )
+
+
+@pytest.mark.parametrize(
+    ("reveal", "shown"),
+    [
+        ("verdict", []),
+        ("idea", ["no shift"]),
+        ("advice", ["no shift", "Shift them.", "a number differs", "in `attn`", "slow"]),
+    ],
+)
+def test_a_learner_is_told_as_much_as_the_teacher_wants(reveal: Reveal, shown: list[str]):
+    report = told(wrong(), reveal)
+    everything = dumps(report) + html.render(report.report("mine.py"), is_final=True) + formats.text([report])
+    for text in ("no shift", "Shift them.", "a number differs", "in `attn`", "slow"):
+        assert (text in everything) == (text in shown), text
+    assert [check.verdict for check in report.checks] == [Verdict.FAIL, Verdict.PASS]
+    assert report.verdict is Verdict.FAIL
+
+
+def test_why_a_file_could_not_be_run_is_always_told():
+    report = PublicReport.refused(None, "broken.py is a binary file")
+    assert told(report, "verdict") == report
+
+
+def test_gradescope_shows_more_after_its_due_date():
+    now, then = (told(wrong(), reveal) for reveal in ("verdict", "idea"))
+    result = json.loads(formats.render([now], "gradescope", [then]))
+    (first, second, more) = result["tests"]
+    assert (first["output"], first["visibility"], second["visibility"]) == ("", "visible", "visible")
+    assert (more["output"], more["visibility"]) == ("Likely cause: no shift.", "after_due_date")
+    assert "score" not in more
+    assert "no shift" not in result["output"]
+    assert len(json.loads(formats.render([now], "gradescope", [now]))["tests"]) == 2, "there is no more to tell"
+    passed = told(redacted(PublicReport.of(report_of(Verdict.PASS))), "verdict")
+    assert len(json.loads(formats.render([passed], "gradescope", [passed]))["tests"]) == 1

@@ -1,0 +1,39 @@
+"""How much learners are told of their results now: as much as the teacher wants, and more when their due date is over."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from grader.batch.deadlines import Deadlines
+from grader.batch.identity import Directory
+from grader.batch.records import Person, Record
+from grader.report.redacted import Reveal
+
+FACTS = ("reveal", "reveal_after_due")  # what a results folder remembers
+ADVICE: Reveal = "advice"  # all, which is told unless the teacher says otherwise
+Slot = tuple[str, str]  # learner, problem
+
+
+def by_section(rules: Deadlines | None, people: Sequence[Person]) -> dict[str, Deadlines]:
+    """The deadlines of each learner, who may be in a section of the roster that has its own."""
+    if rules is None:
+        return {}
+    of_section = {section: rules.for_section(section) for section in {person.section for person in people}}
+    return {person.learner: of_section[person.section] for person in people}
+
+
+def past_due(records: Sequence[Record], people: Sequence[Person], rules: Deadlines | None) -> dict[Slot, bool]:
+    """Whether the due date of each learner for each problem is over, where there is one."""
+    own, now, directory = by_section(rules, people), datetime.now(UTC), Directory(people)
+    words = {person.learner: directory.words(person) for person in people}
+    slots = [(record.learner, record.problem) for record in records if record.learner in own]
+    dates = {slot: own[slot[0]].due_for(words[slot[0]], slot[1]) for slot in slots}
+    return {slot: now > date for slot, date in dates.items() if date}
+
+
+def levels(
+    records: Sequence[Record], over: Mapping[Slot, bool], reveal: Reveal | None, after_due: Reveal | None
+) -> dict[Slot, Reveal]:
+    """How much each learner is told of each problem. `over` is what `past_due` returns."""
+    before = reveal or ADVICE
+    slots = ((record.learner, record.problem) for record in records)
+    return {slot: (after_due or before) if over.get(slot) else before for slot in slots}
