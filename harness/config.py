@@ -363,7 +363,7 @@ class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerCo
                 name, values = cls.renamed.get(key, (key, {}))
                 settings[name] = values.get(value, value) if values else value
             return cls(**{**settings, "pieces": tuple(settings["pieces"])})
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UsageError(
                 f"{path} is not the config of a run ({type(error).__name__}: {error}). "
                 "Choose another run, or remove its folder."

@@ -4,7 +4,6 @@ Without any of them, it is the course that the grader comes with. A process pass
 """
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -12,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from commandline.errors import UsageError
-from commandline.folders import cache_folder
 from commandline.spelling import nearest
+from commandline.trust import is_trusted, trust
 from grader.course import course
 from grader.course.course import Course
 from grader.paths import ROOT
@@ -21,6 +20,7 @@ from grader.paths import ROOT
 VARIABLE = "GRADE_COURSE"
 SHIPPED = "gpt-kata"  # the name of the course that the grader comes with
 _GROUP = "gpt_kata.courses"
+_TRUSTED = "courses"  # which are trusted by their folders
 
 
 def selected() -> Course:
@@ -46,12 +46,12 @@ def select(word: str | None, named: str) -> None:
     """
     if word is not None:
         folder = find(word)
-        _remember(folder)
+        trust(_TRUSTED, os.fsencode(folder))
     elif os.environ.get(VARIABLE):
         folder = find(os.environ[VARIABLE])
     elif named:
         folder = find(named)
-        if folder not in installed().values() and not _mark(folder).exists():
+        if folder not in installed().values() and not is_trusted(_TRUSTED, os.fsencode(folder)):
             raise UsageError(
                 f"This workspace is for the course in {folder}, which you have not used before. A course is code that runs on "
                 f"your machine; if you trust it, run `grade --course {folder} list`."
@@ -105,16 +105,3 @@ def secret_folders() -> tuple[Path, ...]:
 @cache
 def _secret_folders(root: Path) -> tuple[Path, ...]:
     return course.secret_folders((root, *installed().values()))
-
-
-def _remember(folder: Path) -> None:
-    try:
-        _mark(folder).parent.mkdir(parents=True, exist_ok=True)
-        _mark(folder).touch()
-    except OSError:
-        return  # then a workspace cannot name this course
-
-
-def _mark(folder: Path) -> Path:
-    """The file that says that the user has selected the course in a folder."""
-    return cache_folder("GRADE_CACHE") / "courses" / hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]

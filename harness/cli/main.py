@@ -15,7 +15,7 @@ class Harness(Commands):
     program = "harness"
     sections: ClassVar = {
         "Train": ("train", "resume", "finetune", "rl", "find-lr"),
-        "Use": ("sample", "chat", "export"),
+        "Use": ("sample", "chat", "export", "trust"),
         "Measure": ("eval", "compare", "profile"),
         "Prepare": ("data", "tokenizer", "presets", "settings"),
     }

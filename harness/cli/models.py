@@ -1,9 +1,9 @@
-"""Commands for trained models: sample, chat, playground, eval, compare, export."""
+"""Commands for trained models: sample, chat, playground, eval, compare, export, trust."""
 
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from commandline.text import counted
 from harness.cli.options import (
     DATA_HELP,
     field_option,
+    no_pieces_option,
     open_model,
     open_run,
     pieces_option,
@@ -61,10 +62,11 @@ def sampling_options(command: Any) -> Any:
 @click.option("-n", "number", type=click.IntRange(1), default=1, show_default=True, help="Number of samples.")
 @step_option
 @pieces_option
+@no_pieces_option
 @root_option
 def sample(
     run_name: str, prompt: str | None, temperature: float, top_k: int, top_p: float, seed: int, number: int, max_tokens: int,
-    step: int | None, pieces_folder: Path | None, root: Path,
+    step: int | None, pieces_folder: Path | None, no_pieces: bool, root: Path,
 ) -> None:  # fmt: skip
     """Continue a prompt with a trained model.
 
@@ -75,7 +77,7 @@ def sample(
     from harness.model.sampling import Sampling, on_length, stream_text
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
-    session, model, _ = open_model(root, run_name, pieces_folder, step)
+    session, model, _ = open_model(root, run_name, pieces_folder, step, no_pieces=no_pieces)
     tokenizer = session.tokenizer
     prompt = session.prompt if prompt is None else prompt
     ids = session.prompt_ids(prompt)
@@ -98,10 +100,11 @@ def sample(
 @sampling_options
 @step_option
 @pieces_option
+@no_pieces_option
 @root_option
 def chat(
     run_name: str, temperature: float, top_k: int, top_p: float, seed: int, max_tokens: int, step: int | None,
-    pieces_folder: Path | None, root: Path,
+    pieces_folder: Path | None, no_pieces: bool, root: Path,
 ) -> None:  # fmt: skip
     """Continue prompts that you type, or answer messages.
 
@@ -115,7 +118,7 @@ def chat(
     from harness.run.signals import noted
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
-    session, model, _ = open_model(root, run_name, pieces_folder, step)
+    session, model, _ = open_model(root, run_name, pieces_folder, step, no_pieces=no_pieces)
     chat = Chat(session, model, sampling)
     with working("compiling"):
         chat.warm_up()
@@ -179,10 +182,11 @@ def playground(run_name: str, root: Path) -> None:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
               help="A setting of the cache, with --task: cache_blocks, cache_block_size or cache_rows. Repeatable.")  # fmt: skip
 @step_option
+@no_pieces_option
 @root_option
 def evaluate(
     run_name: str, spec: str | None, field: str | None, task: str | None, problems: int, samples: int, temperature: float,
-    system: str | None, settings: tuple[str, ...], step: int | None, root: Path,
+    system: str | None, settings: tuple[str, ...], step: int | None, no_pieces: bool, root: Path,
 ) -> None:  # fmt: skip
     """Evaluate a run on all validation data: loss, bits per byte.
 
@@ -195,7 +199,8 @@ def evaluate(
         if spec or field:
             raise UsageError("--task needs no --data and no --field.")
         cache = _cache_settings(settings)
-        _evaluate_task(root, run_name, task, problems, samples, temperature, system, cache, step)
+        opened = partial(open_model, root, run_name, None, step, no_pieces=no_pieces)
+        _evaluate_task(opened, run_name, task, problems, samples, temperature, system, cache)
         return
     if settings:
         raise UsageError("--set needs --task.")
@@ -207,7 +212,7 @@ def evaluate(
     from harness.data.batches import check_tokenizer
     from harness.run.state import load_state
 
-    session = open_run(root, run_name, eval_batches=0)
+    session = open_run(root, run_name, no_pieces=no_pieces, eval_batches=0)
     if spec is not None:
         session = session.evaluated_on(spec, field or session.config.field)
     elif field is not None:
@@ -241,14 +246,14 @@ def _cache_settings(settings: tuple[str, ...]) -> dict[str, str]:
 
 
 def _evaluate_task(
-    root: Path, run_name: str, task: str, problems: int, samples: int, temperature: float, system: str | None,
-    cache: dict[str, str], step: int | None,
+    opened: Callable[[], tuple[Any, Any, int | None]], run_name: str, task: str, problems: int, samples: int,
+    temperature: float, system: str | None, cache: dict[str, str],
 ) -> None:  # fmt: skip
     """Prints pass@k for k = 1, 2, 4, ... up to the number of samples."""
     prepare_jax()
     from harness.run.pass_rate import pass_rates
 
-    session, model, step = open_model(root, run_name, None, step)
+    session, model, step = opened()
     named = run_name if step is None else f"Run {run_name}, step {step}"
     session = replace(session, config=session.config.with_settings(cache))
     if system is not None:
@@ -299,8 +304,9 @@ def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), required=False)
 @click.option("--to", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), help="New folder for the model.")
 @step_option
+@no_pieces_option
 @root_option
-def export(run_name: str, folder: Path | None, to: Path | None, step: int | None, root: Path) -> None:
+def export(run_name: str, folder: Path | None, to: Path | None, step: int | None, no_pieces: bool, root: Path) -> None:
     """Write a model and its tokenizer to a folder for transformers.
 
     The settings decide the layout, such as that of GPT-2, Llama or Qwen. Adapters are merged. A run that learned from dialogues
@@ -315,7 +321,7 @@ def export(run_name: str, folder: Path | None, to: Path | None, step: int | None
     target = to or folder
     if target is None or (to and folder):
         raise UsageError(f"Name one folder to export to, as in `harness export {run_name} --to DIR`.")
-    session = open_run(root, run_name)
+    session = open_run(root, run_name, no_pieces=no_pieces)
     config, pieces = session.config, session.pieces
     layout = "" if pieces else f" in {find_layout(config).title} layout"
     step, state = load_state(session, step)
@@ -326,3 +332,26 @@ def export(run_name: str, folder: Path | None, to: Path | None, step: int | None
         else:
             write_model(config, session.tokenizer, model, unfinished, session.template)
     click.echo(f"Exported run {run_name}, step {step}, to {target}{layout}.")
+
+
+@click.command()
+@click.argument("run_name", metavar="RUN")
+@root_option
+def trust(run_name: str, root: Path) -> None:
+    """Let the code of a run from another machine run on this one.
+
+    A run brings its pieces and the program of its reward, if it has any. They run with your permissions, so read them first. Code
+    of runs that you trained here is trusted; so is any copy of it. A file that changes is refused again.
+    """
+    from harness.run.folder import Run
+    from harness.run.own_code import described, trust_pieces, trust_reward
+
+    run = Run.find(root, run_name)
+    config = run.config()
+    found = (trust_pieces(run) if config.pieces else None, trust_reward(run, config))
+    for code in filter(None, found):
+        if not code.is_remembered:
+            raise UsageError("The cache folder cannot be written. Set GRADE_CACHE to a folder that you can write.")
+        terminal.echo(f"Trusted: {described(code)}.")
+    if not any(found):
+        terminal.echo(f"The run {run.folder} has no code.")

@@ -28,6 +28,9 @@ field_option = click.option(
 pieces_option = click.option(
     "--pieces", "pieces_folder", type=click.Path(path_type=Path), metavar="DIR", help="A workspace; use its pieces."
 )
+no_pieces_option = click.option(
+    "--no-pieces", is_flag=True, help="Use the harness's own code in place of the run's pieces."
+)
 _MACHINE_OPTIONS = (
     click.option(
         "--mesh",
@@ -111,10 +114,13 @@ def imported(name: str) -> tuple[Path, Config]:
     return folder, dataclasses.replace(Config(), preset="", **read_config(folder))
 
 
-def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | None) -> tuple[Any, Any, int | None]:
+def open_model(
+    root: Path, name: str, pieces_folder: Path | None, step: int | None, *, no_pieces: bool = False
+) -> tuple[Any, Any, int | None]:
     """The session, the model and the step of a run, or of a model in Hugging Face's format, which has no step; on one device.
 
-    Pieces from `pieces_folder` run such a model; a run has its own. Raises UsageError for options that do not fit together.
+    Pieces from `pieces_folder` run such a model; a run has its own, unless it is opened with `no_pieces`. Raises UsageError for
+    options that do not fit together.
     """
     from harness.run.state import base_model, load_state
 
@@ -123,9 +129,11 @@ def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | No
             raise UsageError(
                 f"--pieces needs a model as {HUGGING_FACE}DIR; the run {name} has its own pieces, or none."
             )
-        session = open_run(root, name)
+        session = open_run(root, name, no_pieces=no_pieces)
         step, state = load_state(session, step)
         return session, session.functions.model(state), step
+    if no_pieces:
+        raise UsageError(f"--no-pieces needs a run; {name} has no pieces.")
     if step is not None:
         raise UsageError(f"--step needs a run; {name} has no checkpoints.")
     from harness.data.dialogues import has_template
@@ -151,22 +159,29 @@ def open_model(root: Path, name: str, pieces_folder: Path | None, step: int | No
     return session, model, None
 
 
-def open_run(root: Path, run_name: str, **changes: Any) -> Any:
-    """The session of an existing run, on one device."""
+def open_run(root: Path, run_name: str, *, no_pieces: bool = False, **changes: Any) -> Any:
+    """The session of an existing run, on one device, or with `no_pieces` of the same settings without them."""
     from harness.run.folder import Run
     from harness.run.session import ignore, open_session
 
     run = Run.find(root, run_name)
     config = dataclasses.replace(run.config(), mesh="1x1", fsdp=False, **changes)
-    return open_session(run, config, pieces_of(run, config), log=ignore)
+    if no_pieces:
+        config = dataclasses.replace(config, pieces=())
+    instead = "`--no-pieces` uses the harness's own code in place of the pieces."
+    return open_session(run, config, pieces_of(run, config, instead=instead), log=ignore)
 
 
-def pieces_of(run: Any, config: Config, folder: Path | None = None) -> Any:
+def pieces_of(run: Any, config: Config, folder: Path | None = None, instead: str = "") -> Any:
     """The pieces of a workspace, by default those that the run has if it was trained with any; None without.
 
-    Raises UsageError or PieceError as `load_pieces` does.
+    Raises UsageError if those of the run are not trusted, with the sentence `instead`; UsageError or PieceError as `load_pieces`
+    does.
     """
     from harness.pieces.load import load_pieces
+    from harness.run.own_code import require_pieces
 
-    folder = folder or (run.pieces if config.pieces else None)
+    if folder is None and config.pieces:
+        require_pieces(run, instead)
+        folder = run.pieces
     return None if folder is None else load_pieces(folder)

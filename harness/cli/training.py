@@ -147,9 +147,17 @@ def _found_base(base_name: str, root: Path) -> tuple[Any, Config, str]:
 
 
 def _pieces_of(run: Any, base: Any, base_config: Config) -> Path | None:
-    """The workspace of a run's pieces, or of those of its base if there is no such run yet."""
+    """The workspace of a run's pieces, or of those of its base if there is no such run yet.
+
+    Raises UsageError if they are not trusted.
+    """
+    from harness.run.own_code import require_pieces
+
     source, config = (run, run.config()) if run.config_file.exists() else (base, base_config)
-    return source.pieces if config.pieces else None
+    if not config.pieces:
+        return None
+    require_pieces(source, "`--pieces` takes a workspace of yours in place of the pieces.")
+    return Path(source.pieces)
 
 
 def _template_of(base: Any, config: Config, spelled: str, otherwise: str) -> str:

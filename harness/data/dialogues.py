@@ -7,15 +7,14 @@ template is what Hugging Face's models have: a Jinja program that writes `messag
 import functools
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
-import jinja2
-import jinja2.sandbox
 import numpy as np
 import tiktoken
 
-from commandline import files
 from harness.config import HUGGING_FACE, PLAIN, DataConfig
+from harness.data import model_files, rendering
 from harness.data.formats import problem_of
 from harness.data.token_files import CONTEXT
 from harness.data.tokenizer_json import END_OF_TEXT
@@ -39,19 +38,19 @@ Messages = list[dict[str, str]]
 
 
 class Template:
-    """A chat template with the tokenizer that reads what it writes. Raises UsageError if it is not a template."""
+    """A chat template with the tokenizer that reads what it writes. Raises UsageError if it is not a template.
+
+    Templates come from strangers, as models do: they are rendered in another process.
+    """
 
     def __init__(self, name: str, text: str, tokenizer: tiktoken.Encoding, tokens: dict[str, str]):
         """`tokens` are the texts of `bos_token` and `eos_token`, by these names."""
-        # The one that transformers uses: templates come from strangers, as models do.
-        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-        environment.globals["raise_exception"] = self._refuse
         self.text, self._name, self._tokenizer, self._tokens = text, name, tokenizer, tokens
         self.digest = hashlib.sha256(repr((text, sorted(tokens.items()))).encode()).hexdigest()[:12]
         try:
-            self._template = environment.from_string(text)
-        except jinja2.TemplateError as error:
-            raise UsageError(f"The chat template of {name} is not valid: {error}.") from error
+            rendering.render(text, [])
+        except rendering.RenderingError as error:
+            raise UsageError(f"The chat template of {name} is not valid: it {error}.") from error
 
     @functools.cached_property
     def end(self) -> int:
@@ -64,7 +63,7 @@ class Template:
     def prompt(self, messages: Messages) -> list[int]:
         """The tokens after which a model answers. Raises UsageError if a question has the text of a special token."""
         self._check([message for message in messages if message["role"] != "assistant"])
-        return self._encode(self._render(messages, answers=True))
+        return self._encode(*self._render([(messages, True)]))
 
     def tokenize(self, text: str, tokenizer: tiktoken.Encoding) -> np.ndarray:
         """The tokens of a dialogue in JSON, (N,) uint32. All but the assistant's, with the end of each answer, have `CONTEXT`.
@@ -90,11 +89,10 @@ class Template:
     def _spans(self, messages: Messages) -> list[tuple[str, str]]:
         """Each answer, and the text before it that follows the answer before."""
         spans, written = [], ""
-        for number, message in enumerate(messages):
-            if message["role"] != "assistant":
-                continue
-            before = self._render(messages[:number], answers=True)
-            after = self._render(messages[: number + 1])
+        answers = [number for number, message in enumerate(messages) if message["role"] == "assistant"]
+        around = [(messages[: number + is_after], not is_after) for number in answers for is_after in (False, True)]
+        rendered = iter(self._render(around))
+        for before, after in zip(rendered, rendered, strict=True):
             if not (before.startswith(written) and after.startswith(before)):
                 raise UsageError(
                     f"The chat template of {self._name} changes what it wrote before when a message follows, so answers cannot "
@@ -104,14 +102,17 @@ class Template:
             written = after
         return spans
 
-    def _render(self, messages: Messages, *, answers: bool = False) -> str:
+    def _render(self, each: Sequence[tuple[Messages, bool]]) -> list[str]:
+        """The text of each dialogue, and after it, if so, that which an answer follows."""
+        variables = [{"messages": messages, "add_generation_prompt": asks, **self._tokens} for messages, asks in each]
         try:
-            text: str = self._template.render(messages=messages, add_generation_prompt=answers, **self._tokens)
-        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
-            raise UsageError(f"The chat template of {self._name} fails: {error}.") from error
+            texts = rendering.render(self.text, variables)
+        except rendering.RenderingError as error:
+            raise UsageError(f"The chat template of {self._name} {error}.") from error
         end = self._tokens.get("eos_token", "")
         # Where a tokenizer is read, the token that ends a text is given this name.
-        return text.replace(end, END_OF_TEXT) if end and end not in self._tokenizer.special_tokens_set else text
+        renamed = bool(end) and end not in self._tokenizer.special_tokens_set
+        return [text.replace(end, END_OF_TEXT) for text in texts] if renamed else texts
 
     def _encode(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, allowed_special="all")
@@ -126,17 +127,11 @@ class Template:
                         f"A message contains {name}, a special token of the tokenizer: {message['content'][:60]!r}. Remove it."
                     )
 
-    def _refuse(self, message: str) -> None:
-        raise jinja2.TemplateError(message)
-
 
 def open_template(spec: str, tokenizer: tiktoken.Encoding) -> Template:
     """The template `plain`, that of a Jinja file, or that of a model as `hf:DIR`. Raises UsageError if there is none."""
     if not spec.startswith(HUGGING_FACE):
-        try:
-            text = PLAIN_TEMPLATE if spec == PLAIN else Path(spec).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"The chat template {spec} {files.why_no_text(error)}.") from error
+        text = PLAIN_TEMPLATE if spec == PLAIN else model_files.read_text(Path(spec).resolve())
         return Template(spec, text, tokenizer, {"bos_token": "", "eos_token": END_OF_TEXT})
     folder = Path(spec.removeprefix(HUGGING_FACE))
     own, tokens = _of_model(folder)
@@ -160,14 +155,16 @@ def _of_model(folder: Path) -> tuple[str | None, dict[str, str]]:
     """The template of a model, if it has one, and the texts of its special tokens."""
     file, own = folder / "tokenizer_config.json", folder / "chat_template.jinja"
     try:
-        config = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        text = own.read_text("utf-8") if own.exists() else config.get("chat_template")
+        config = model_files.read_json(file) if file.exists() else {}
+        text = model_files.read_text(own) if own.exists() else config.get("chat_template")
         if isinstance(text, list):  # several by name
             text = next((each["template"] for each in text if each["name"] == "default"), None)
         tokens = {}
         for name in ("bos_token", "eos_token"):
             token = config.get(name) or ""
             tokens[name] = token["content"] if isinstance(token, dict) else token
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UsageError(f"{file} cannot be read ({type(error).__name__}: {error}).") from error
+    except (TypeError, KeyError) as error:
+        raise UsageError(f"{file} is not the config of a tokenizer ({type(error).__name__}: {error}).") from error
+    if not all(isinstance(each, str) for each in (text or "", *tokens.values())):
+        raise UsageError(f"{file} is not the config of a tokenizer: its template and its tokens must be texts.")
     return text, tokens

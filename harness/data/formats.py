@@ -22,7 +22,7 @@ from harness.errors import UsageError
 PART = 1 << 20  # characters
 READ_BYTES = 1 << 20  # decoded at a time
 BUFFER = 1 << 20  # bytes; formats are told apart by the first
-MOST_FIELD = 1 << 26  # characters in a field of a CSV file: more means a quote that is never closed
+MOST_RECORD = 1 << 26  # characters in a JSON value or a row of a table, which are held as a whole
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 ROLES = ("system", "user", "assistant")  # of the messages of a dialogue
 _KINDS = {dict: "an object", list: "a list", bool: "true or false", int: "a number", float: "a number", str: "a string"}
@@ -189,7 +189,7 @@ def read_json(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen)
     for line, value in _json_values(stream, file.shown):
         text = value.get(field) if isinstance(value, dict) else value
         if isinstance(value, dict) and field not in value:
-            fields = ", ".join(map(str, [*value][:10])) or "none"
+            fields = _named([*value]) or "none"
             raise UsageError(
                 f"{file.shown}, line {line}: the record has no field `{field}`. Its fields are: {fields}. "
                 "Choose one with --field."
@@ -208,6 +208,11 @@ def read_json(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen)
                 "Each record needs one string; choose its field with --field."
             )
         yield from in_parts(cleaned(text, f"{file.name}, line {line}", 0, seen))
+
+
+def _named(fields: list[str]) -> str:
+    """The first of these names, each cut to a length that fits into a message."""
+    return ", ".join(name[:40] for name in fields[:10])
 
 
 def problem_of(value: Any) -> str:
@@ -270,7 +275,7 @@ def _json_values(stream: io.BufferedIOBase, name: str) -> Iterator[tuple[int, An
         if in_list and after_value:
             raise problem(f"a comma is missing before {text[place : place + 20]!r}")
         if mark == "[" and not in_list:
-            in_list, place = True, place + 1
+            in_list, after_value, place = True, False, place + 1
             continue
         try:
             value, stop = decode(text, place)
@@ -278,10 +283,19 @@ def _json_values(stream: io.BufferedIOBase, name: str) -> Iterator[tuple[int, An
             # A value that the buffer cuts off may be complete in the file. Reading twice as much each time is linear in all.
             after = text.count("\n", place, error.pos)
             cut = error.pos >= len(text) - 16 or error.msg.startswith("Unterminated")
-            if cut and refill(max(len(text) - place, READ_BYTES)):
+            held = len(text) - place
+            if cut and held > MOST_RECORD:
+                raise problem(
+                    f"this value has more than {MOST_RECORD:,} characters, the limit; it may be incomplete"
+                ) from error
+            if cut and refill(min(max(held, READ_BYTES), MOST_RECORD + 1 - held)):
                 continue
             line += after
             raise problem(f"this is not JSON ({error.msg.lower()})") from error
+        except RecursionError as error:
+            raise problem("this value is nested too deeply") from error
+        except ValueError as error:  # Python's, for a number of thousands of digits
+            raise problem("this number is too long") from error
         if stop == len(text) and not isinstance(value, str | dict | list) and refill(READ_BYTES):
             continue  # a number may go on
         yield line, value
@@ -294,17 +308,20 @@ def read_csv(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen) 
 
     Raises UsageError if there is no such column, and with the line for a row that is not valid.
     """
-    rows, delimiter = _rows(stream, file, field)
-    limit = csv.field_size_limit(MOST_FIELD)  # of the whole process
+    lines = _Lines(stream, file.shown)
+    rows, delimiter = _rows(lines, file, field)
+    limit = csv.field_size_limit(MOST_RECORD)  # of the whole process
     try:
         header = [name.strip() for name in next(rows, [])]
         if field not in header:
-            columns = ", ".join(header[:10]) or "none"
+            columns = _named(header) or "none"
             raise UsageError(
                 f"{file.shown} has no column `{field}`. Its columns are: {columns}. Choose one with --field."
             )
         column = header.index(field)
+        lines.in_row = 0
         for row in rows:
+            lines.in_row = 0
             if not row:
                 continue
             if len(row) <= column:
@@ -319,9 +336,8 @@ def read_csv(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen) 
         csv.field_size_limit(limit)
 
 
-def _rows(stream: io.BufferedIOBase, file: DataFile, field: str) -> tuple[Any, str]:
+def _rows(lines: Iterator[str], file: DataFile, field: str) -> tuple[Any, str]:
     """A csv.reader, with the delimiter that makes `field` a column of the first line."""
-    lines = _csv_lines(stream, file.shown)
     first = next(lines, "")
     usual = "\t" if file.suffixes[0] in (".tsv", ".tab") else ","
     delimiter = next(
@@ -336,13 +352,37 @@ def _rows(stream: io.BufferedIOBase, file: DataFile, field: str) -> tuple[Any, s
     return csv.reader(all_lines(), delimiter=delimiter, strict=True), delimiter
 
 
-def _csv_lines(stream: io.BufferedIOBase, name: str) -> Iterator[str]:
-    rest = ""
-    for block in _decoded(stream, name, READ_BYTES):
-        *whole, rest = (rest + block).split("\n")
-        yield from (line + "\n" for line in whole)
-    if rest:
-        yield rest
+class _Lines(Iterator[str]):
+    """The lines of a table with their ends. Raises UsageError where a row, which may have several, is too long to be held."""
+
+    def __init__(self, stream: io.BufferedIOBase, name: str):
+        self._name, self._number = name, 0
+        self.in_row = 0  # characters of the present row so far; the reader of the rows resets it
+        self._lines = self._split(_decoded(stream, name, READ_BYTES))
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self._number += 1
+        self.in_row += len(line)
+        if self.in_row > MOST_RECORD:
+            raise self._too_long(self._number)
+        return line
+
+    def _split(self, blocks: Iterator[str]) -> Iterator[str]:
+        rest = ""
+        for block in blocks:
+            *whole, rest = (rest + block).split("\n")
+            yield from (line + "\n" for line in whole)
+            if self.in_row + len(rest) > MOST_RECORD:
+                raise self._too_long(self._number + 1)
+        if rest:
+            yield rest
+
+    def _too_long(self, number: int) -> UsageError:
+        return UsageError(
+            f"{self._name}, line {number}: the row has more than {MOST_RECORD:,} characters, the limit. Close each quote, or "
+            "divide the text among several rows."
+        )
 
 
 def read_parquet(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen) -> Iterator[Part]:
@@ -350,13 +390,24 @@ def read_parquet(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Se
     require_pyarrow(file.shown, "Parquet")
     from pyarrow import ArrowException, parquet  # slow to import, and rarely needed
 
+    def too_long(where: str) -> UsageError:
+        return UsageError(
+            f"{file.shown}: a text {where} has more than {MOST_RECORD:,} characters, the limit. Divide it among several rows."
+        )
+
     try:
         with parquet.ParquetFile(stream) as table:
-            names, rows = table.schema_arrow.names, 0
+            names, rows, form = table.schema_arrow.names, 0, table.metadata
             if field not in names:
                 raise UsageError(
-                    f"{file.shown} has no column `{field}`. Its columns are: {', '.join(names)}. Choose one with --field."
+                    f"{file.shown} has no column `{field}`. Its columns are: {_named(names)}. Choose one with --field."
                 )
+            for number in range(form.num_row_groups):  # before any of them is held
+                group = form.row_group(number)
+                sizes = [group.column(index) for index in range(group.num_columns)]
+                size = sum(each.total_uncompressed_size for each in sizes if each.path_in_schema.split(".")[0] == field)
+                if size > MOST_RECORD * max(group.num_rows, 1):
+                    raise too_long(f"in row group {number + 1}")
             for batch in table.iter_batches(batch_size=1024, columns=[field]):
                 for text in batch.column(0).to_pylist():
                     rows += 1
@@ -364,6 +415,8 @@ def read_parquet(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Se
                         raise UsageError(
                             f"{file.shown}: the column `{field}` does not hold strings. Choose one with --field."
                         )
+                    if text and len(text) > MOST_RECORD:
+                        raise too_long(f"in row {rows}")
                     yield from in_parts(cleaned(text or "", f"{file.name}, row {rows}", 0, seen))
     except ArrowException as error:
         raise UsageError(f"{file.shown} cannot be read as Parquet: {str(error).splitlines()[0]}") from error

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import tiktoken
 
 from commandline import invocation
-from harness.data.tokenizer_json import END_OF_TEXT, UnsupportedError, special_tokens, unspelled
+from harness.data.model_files import read_json, read_text
+from harness.data.tokenizer_json import END_OF_TEXT, UnsupportedError, check_ids, special_tokens, unspelled
 from harness.errors import UsageError
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # a token of byte fallback
@@ -30,7 +31,7 @@ class PackageTokenizer(tiktoken.Encoding):
     def __init__(self, file: Path, special: dict[str, int]):
         import tokenizers
 
-        self.content = file.read_text("utf-8")
+        self.content = read_text(file)
         self.eot_id = special[END_OF_TEXT]
         self.name = "hf-" + hashlib.sha256(f"{self.content}{self.eot_id}".encode()).hexdigest()[:12]
         self._special = special
@@ -41,6 +42,7 @@ class PackageTokenizer(tiktoken.Encoding):
         self._ordinary.encode_special_tokens = True  # their texts are split as any other
         self._ids: dict[str, int] = self._all.get_vocab(with_added_tokens=True)
         self._texts = {token: text for text, token in self._ids.items()}
+        check_ids([*self._texts])
         self.end = self._texts[self.eot_id]
 
     @cached_property
@@ -131,7 +133,7 @@ def read_by_package(file: Path, reason: UnsupportedError) -> PackageTokenizer:
     Raises UsageError if the package is missing, if the file is not a tokenizer, or if it names no token that ends a text.
     """
     try:
-        return PackageTokenizer(file, special_tokens(json.loads(file.read_text("utf-8")), file.parent))
+        return PackageTokenizer(file, special_tokens(read_json(file), file.parent))
     except ImportError as error:
         if error.name != "tokenizers":
             raise

@@ -8,13 +8,13 @@ neighbors.
 
 import base64
 import hashlib
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import tiktoken
 
+from harness.data.model_files import read_json
 from harness.errors import UsageError
 
 END_OF_TEXT = "<|endoftext|>"
@@ -22,6 +22,8 @@ SPLIT_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(
 _TIKTOKEN_PATTERN = (
     r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"  # of `gpt2`; equal
 )
+LONGEST = 1024  # bytes of a token whose merges are looked for, which takes their square
+MOST_IDS = (1 << 24) - 1  # the largest vocabularies have some 300,000 tokens
 # SHA-256 of the .tiktoken files of tokenizers that have a name
 _NAMES = {
     "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": "gpt2",  # r50k_base, by tiktoken_ext/openai_public.py
@@ -97,18 +99,28 @@ def read_tokenizer(folder: Path) -> tiktoken.Encoding:
     """
     file = folder / "tokenizer.json"
     try:
-        content = json.loads(file.read_text("utf-8"))
+        content = read_json(file)
         pattern, ranks = _pattern(content["pre_tokenizer"]), _ranks(content)
         special = _all_special(content, folder)
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
+        check_ids([*ranks.values(), *special.values()])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"{file} is not a tokenizer ({type(error).__name__}: {error}).") from error
     lines = "".join(f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in ranks.items())
     name = _NAMES.get(hashlib.sha256(lines.encode()).hexdigest())
     if name is None or pattern != SPLIT_PATTERN or special != {END_OF_TEXT: len(ranks)}:
         name = "hf-" + hashlib.sha256(f"{lines}{pattern}{sorted(special.items())}".encode()).hexdigest()[:12]
-    return tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
+    try:
+        return tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
+    except ValueError as error:  # a pattern that is not a regular expression
+        raise UsageError(f"{file} is not a tokenizer ({type(error).__name__}: {error}).") from error
+
+
+def check_ids(ids: list[int]) -> None:
+    """Raises ValueError unless each token has an id of its own that some vocabulary could have: arrays have so many places."""
+    if len(set(ids)) < len(ids):
+        raise ValueError("two tokens have the same id")
+    if not all(isinstance(token, int) and 0 <= token <= MOST_IDS for token in ids):
+        raise ValueError(f"the ids of tokens must be whole numbers up to {MOST_IDS:,}")
 
 
 class UnsupportedError(Exception):
@@ -128,6 +140,8 @@ def _ranks(content: dict[str, Any]) -> dict[bytes, int]:
         merges = [(unspelled(first), unspelled(second)) for first, second in pairs]
     except KeyError as error:
         raise UnsupportedError(f"has the character {error} in its vocabulary") from error
+    if max(map(len, ids), default=0) > LONGEST:
+        raise UnsupportedError(f"has a token of more than {LONGEST} bytes")
     ranks = dict(sorted(ids.items(), key=lambda item: item[1]))
     results = [ranks[first + second] for first, second in merges]
     last = {last_merge(token, ranks) for token in ranks if len(token) > 1}
@@ -167,7 +181,7 @@ def special_tokens(content: dict[str, Any], folder: Path) -> dict[str, int]:
     special = {str(token["content"]): int(token["id"]) for token in added}
     config = folder / "tokenizer_config.json"
     if END_OF_TEXT not in special and config.exists():
-        end = json.loads(config.read_text("utf-8")).get("eos_token")
+        end = read_json(config).get("eos_token")
         end = end["content"] if isinstance(end, dict) else end
         if end in special:
             special[END_OF_TEXT] = special.pop(end)

@@ -33,17 +33,23 @@ class Stored:
             for name, part in zip(self.names, self._parts(parameter), strict=True)
         }
 
+    def check(self, shapes: Mapping[str, tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        """Raises UsageError unless tensors of these shapes, by name, make up a parameter of that shape."""
+        expected = self._shape(self._part_shape(shape))
+        for name in self.names:
+            if shapes[name] != expected:
+                raise UsageError(f"The tensor {name} has shape {shapes[name]}; by config.json it is {expected}.")
+
     def read(self, tensors: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """The parameter of that shape. Raises UsageError for tensors of other shapes."""
-        parts = []
-        for name, part in zip(self.names, self._parts(np.empty(shape, bool)), strict=True):
-            if tensors[name].shape != self._shape(part.shape):
-                raise UsageError(
-                    f"The tensor {name} has shape {tensors[name].shape}; by config.json it is {self._shape(part.shape)}."
-                )
-            permuted = tensors[name].reshape([part.shape[axis] for axis in self.axes])
-            parts.append(permuted.transpose(np.argsort(self.axes)))
+        """The parameter of that shape, of tensors whose shapes fit."""
+        part = self._part_shape(shape)
+        permuted = (tensors[name].reshape([part[axis] for axis in self.axes]) for name in self.names)
+        parts = [each.transpose(np.argsort(self.axes)) for each in permuted]
         return np.stack(parts, self.split) if len(parts) > 1 else parts[0]
+
+    def _part_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of each of `_parts`."""
+        return shape if len(self.names) == 1 else (*shape[: self.split], *shape[self.split + 1 :])
 
     def _parts(self, parameter: np.ndarray) -> list[np.ndarray]:
         return [parameter] if len(self.names) == 1 else list(np.moveaxis(parameter, self.split, 0))
@@ -83,8 +89,13 @@ class Layout:
                 tensors |= stored.write(parameter if index is None else parameter[index])
         return tensors
 
+    def check(self, shapes: Mapping[str, tuple[int, ...]], path: str, shape: tuple[int, ...]) -> None:
+        """Raises UsageError unless tensors of these shapes make up the parameter at `path`, KeyError for a missing one."""
+        for stored, index in self._places(path, shape[0]):
+            stored.check(shapes, shape if index is None else shape[1:])
+
     def read(self, tensors: Mapping[str, np.ndarray], path: str, shape: tuple[int, ...]) -> np.ndarray:
-        """The parameter at `path`, of that shape. Raises KeyError for a missing tensor, UsageError for other shapes."""
+        """The parameter at `path`, of that shape, of tensors whose shapes fit. Raises KeyError for a missing one."""
         places = self._places(path, shape[0])
         if places[0][1] is None:
             return places[0][0].read(tensors, shape)

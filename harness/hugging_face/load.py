@@ -1,16 +1,18 @@
 """Reads models that transformers saved: config.json as settings, safetensors as parameters."""
 
 import contextlib
-import json
+import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from harness.config import HUGGING_FACE
+from harness.data.model_files import read_json, regular
 from harness.data.tokenizer import TOKENIZERS, get_tokenizer
 from harness.errors import UsageError
 from harness.hugging_face.layout import Layout
@@ -20,6 +22,10 @@ from harness.model_config import ModelConfig
 
 # Masks and frequencies that old versions saved; they follow from the config.
 _BUFFERS = re.compile(r"\.(attn|attention)\.(bias|masked_bias)$|\.rotary_emb\.inv_freq$")
+MOST_LAYERS = 10_000
+MOST = (1 << 31) - 1  # of any other size: positions and ids have 32 bits
+_IN_FOLDER = re.compile(r"[^/\\]+\.safetensors")
+_INDEX, _WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 # Fields of any model with one value that is supported, and the value that they have if they are missing.
 _FIXED = {"quantization_config": (None, None), "add_cross_attention": (False, False)}
 
@@ -27,9 +33,12 @@ _FIXED = {"quantization_config": (None, None), "add_cross_attention": (False, Fa
 def read_config(folder: Path) -> dict[str, Any]:
     """The settings of the model in a folder, and of its tokenizer if the folder has one.
 
-    Raises UsageError if config.json or the tokenizer says anything that the harness does not have.
+    Raises UsageError if config.json or the tokenizer says anything that the harness does not have, or if there are parameters and
+    config.json says other shapes.
     """
     settings = _read_settings(folder)[1]
+    if _has_weights(folder):
+        Parameters(folder)  # whose shapes are compared before anything is made of such sizes
     if (folder / "tokenizer.json").exists():
         name = get_tokenizer(f"{HUGGING_FACE}{folder}").name
         settings["tokenizer"] = name if name in TOKENIZERS else f"{HUGGING_FACE}{folder}"
@@ -45,10 +54,12 @@ class Parameters(Mapping[str, np.ndarray]):
     """
 
     def __init__(self, folder: Path, rows: int = 0):
-        self._folder, self._rows = folder, rows
+        self._rows = rows
         self._layout, settings = _read_settings(folder)
         config = ModelConfig(**settings)
-        self._shapes, self._files = shapes(config), _files(folder, self._layout)
+        self._files = _files(folder, self._layout)
+        _check_sizes(folder, config, self._files)
+        self._shapes = shapes(config)
         self._names = {path: self._layout.names(path, config.num_layers) for path in self._shapes}
         used = {name for names in self._names.values() for name in names}
         if missing := used - self._files.keys():
@@ -58,6 +69,13 @@ class Parameters(Mapping[str, np.ndarray]):
             raise UsageError(
                 f"{folder} has the tensor {unknown[0]}, which the harness's {self._layout.title} does not have."
             )
+        stored = {name: place.shape for name, place in self._files.items()}
+        try:
+            for path, shape in self._shapes.items():
+                if shape[0]:  # a stack over no layers has no tensors
+                    self._layout.check(stored, path, shape)
+        except UsageError as error:
+            raise UsageError(f"{folder} does not fit its config.json. {error}") from error
 
     def tensors(self) -> dict[str, np.ndarray]:
         """All tensors of the folder by their full names, as float32, of files as they are: with buffers and a tied head."""
@@ -74,17 +92,22 @@ class Parameters(Mapping[str, np.ndarray]):
         if path not in self._shapes:
             raise KeyError(path)
         with contextlib.ExitStack() as open_files:  # closed at once: their pages count as memory
-            try:
-                parameter = self._layout.read(_Tensors(self._files, open_files), path, self._shapes[path])
-            except UsageError as error:
-                raise UsageError(f"{self._folder} does not fit its config.json. {error}") from error
+            parameter = self._layout.read(_Tensors(self._files, open_files), path, self._shapes[path])
         return with_rows(path, parameter, self._rows)
+
+
+class _Place(NamedTuple):
+    """Where a tensor is stored, and its shape."""
+
+    file: Path
+    name: str
+    shape: tuple[int, ...]
 
 
 class _Tensors(Mapping[str, np.ndarray]):
     """The tensors of a folder by full name, in float32. Each is read when it is asked for; their files stay open."""
 
-    def __init__(self, files: Mapping[str, tuple[Path, str]], open_files: contextlib.ExitStack):
+    def __init__(self, files: Mapping[str, _Place], open_files: contextlib.ExitStack):
         self._files, self._open_files, self._opened = files, open_files, dict[Path, Any]()
 
     def __iter__(self) -> Iterator[str]:
@@ -94,7 +117,7 @@ class _Tensors(Mapping[str, np.ndarray]):
         return len(self._files)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        file, stored = self._files[name]
+        file, stored, _ = self._files[name]
         if file not in self._opened:
             self._opened[file] = self._open_files.enter_context(_opened(file))
         return np.asarray(self._opened[file].get_tensor(stored), np.float32)
@@ -102,16 +125,20 @@ class _Tensors(Mapping[str, np.ndarray]):
 
 def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
     file = folder / "config.json"
-    fields = _read_json(file)
-    layout = next((layout for layout in LAYOUTS if layout.model_type == fields.get("model_type")), None)
+    found = read_json(file)
+    layout = next((layout for layout in LAYOUTS if layout.model_type == found.get("model_type")), None)
     if layout is None:
         known = ", ".join(layout.model_type for layout in LAYOUTS)
-        raise UsageError(f"{file}: model_type={fields.get('model_type')} is not supported; only {known} are.")
+        raise UsageError(f"{file}: model_type={found.get('model_type')} is not supported; only {known} are.")
     for name, (supported, default) in (_FIXED | dict(layout.fixed)).items():
-        if (value := fields.get(name, default)) != supported:
+        if (value := found.get(name, default)) != supported:
             raise UsageError(f"{file}: {name}={value} is not supported; only {supported} is.")
+    layers = found.get("n_layer", found.get("num_hidden_layers"))
+    if isinstance(layers, int) and layers > MOST_LAYERS:  # some layouts list them
+        raise UsageError(f"{file}: {layers} layers are not supported; at most {MOST_LAYERS:,} are.")
     try:
-        settings = {"vocab_size": fields["vocab_size"], **layout.settings(fields)}
+        settings = {"vocab_size": found["vocab_size"], **layout.settings(found)}
+        _check_kinds(settings)
         config = ModelConfig(**settings)
     except KeyError as error:
         raise UsageError(f"{file} has no field {error}.") from error
@@ -127,32 +154,72 @@ def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
     return layout, settings
 
 
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(file.read_text("utf-8")))
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"{file} is not valid JSON ({type(error).__name__}: {error}).") from error
+def _check_kinds(settings: dict[str, Any]) -> None:
+    """Raises UsageError for what is no number where the settings have one, and for sizes that are too large."""
+    kinds: dict[type, tuple[type, ...]] = {int: (int,), float: (int, float)}
+    for entry in fields(ModelConfig):
+        value = settings.get(entry.name, entry.default)
+        if type(entry.default) not in kinds:
+            continue
+        if not isinstance(value, kinds[type(entry.default)]) or isinstance(value, bool):
+            raise UsageError(f"{entry.name}={value!r:.40} is not valid; write a value such as {entry.default}.")
+        if isinstance(value, int) and value > MOST:
+            raise UsageError(f"{entry.name}={value} is not supported; sizes are at most {MOST:,}.")
 
 
-def _files(folder: Path, layout: Layout) -> dict[str, tuple[Path, str]]:
-    """The file of each tensor and its name there, by its full name: model.safetensors, or those that its index lists."""
-    file, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
-    if not file.exists() and not index.exists():
+def _has_weights(folder: Path) -> bool:
+    return (folder / _WEIGHTS).exists() or (folder / _INDEX).exists()
+
+
+def _files(folder: Path, layout: Layout) -> dict[str, _Place]:
+    """The place of each tensor, by its full name: in model.safetensors, or in the files that its index lists."""
+    if not _has_weights(folder):
         raise UsageError(f"{folder} has no model.safetensors. Other formats, such as pytorch_model.bin, are not read.")
-    names = ["model.safetensors"] if file.exists() else sorted(set(_read_json(index).get("weight_map", {}).values()))
-    found: dict[str, tuple[Path, str]] = {}
+    names = [_WEIGHTS] if (folder / _WEIGHTS).exists() else _listed(folder / _INDEX)
+    found: dict[str, _Place] = {}
     for name in names:
         with _opened(folder / name) as opened:
-            found |= {stored: (folder / name, stored) for stored in opened.keys()}  # noqa: SIM118
+            for stored in opened.keys():  # noqa: SIM118 - it is no mapping
+                found[stored] = _Place(folder / name, stored, tuple(opened.get_slice(stored).get_shape()))
     if not any(name.startswith(layout.prefix) for name in found):  # saved without its head
         found = {name if name == layout.head else layout.prefix + name: place for name, place in found.items()}
     return found
 
 
+def _listed(index: Path) -> list[str]:
+    """The names of the files in an index. Raises UsageError for what is no name of a file in the folder of the index."""
+    named = read_json(index).get("weight_map")
+    if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
+        raise UsageError(f"{index} is not an index: its weight_map does not name a file for each tensor.")
+    names = sorted(set(named.values()))
+    if others := [name for name in names if not (_IN_FOLDER.fullmatch(name) and name.isprintable())]:
+        raise UsageError(f"{index} names the file {others[0]!r}, which is not in its folder.")
+    return names
+
+
+def _check_sizes(folder: Path, config: ModelConfig, found: Mapping[str, _Place]) -> None:
+    """Raises UsageError for sizes that no tensor of these files can have. Those that pass cost little to compare in detail."""
+    most = max((math.prod(place.shape) for place in found.values()), default=0)
+    sizes = {
+        "layers": config.num_layers,
+        "tokens": config.vocab_size,
+        "d_model": config.d_model,
+        "d_ff": config.d_ff,
+        "numbers in its heads": config.num_heads * config.per_head,
+        "positions": config.context if config.positions == "learned" else 0,
+    }
+    limits = {"layers": len(found)}
+    for name, size in sizes.items():
+        if size > limits.get(name, most):
+            raise UsageError(
+                f"{folder} does not fit its config.json, by which it has {size:,} {name}: the {len(found)} tensors of its files "
+                "are too few or too small."
+            )
+
+
 @contextlib.contextmanager
 def _opened(file: Path) -> Iterator[Any]:
+    regular(file)
     try:
         with safe_open(file, framework="flax") as opened:  # NumPy has no bfloat16
             yield opened

@@ -1,5 +1,6 @@
 """The parameters of a GPT by path, such as `blocks.attn.qkv.kernel`, as the tables of the layouts name them."""
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,7 @@ def with_rows(path: str, parameter: np.ndarray, rows: int) -> np.ndarray:
     return np.pad(parameter, [(0, missing), *[(0, 0)] * (parameter.ndim - 1)]) if missing > 0 else parameter
 
 
+@functools.lru_cache(maxsize=8)
 def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """The shapes of the parameters of a GPT with these settings, without the rows after the vocabulary."""
     unpadded = replace(config, vocab_multiple=1)

@@ -108,13 +108,14 @@ class Pieces:
         file = f"{spec.module}.py"
         return f"{file} does not define it" if (self.folder / file).exists() else f"there is no {file}"
 
-    def copy_to(self, folder: Path) -> None:
-        """Copies the files to the run, which can then be sampled without the workspace."""
+    def copy_to(self, folder: Path) -> bool:
+        """Copies the files to the run, which can then be sampled without the workspace. Returns whether it had none."""
         if folder.exists():
-            return  # a run with the same settings has the same pieces
+            return False  # a run with the same settings has the same pieces
         folder.mkdir(parents=True)
         for file in sorted(self.folder.glob("*.py")):
             shutil.copyfile(file, folder / file.name)
+        return True
 
 
 def _reachable_values(module: ModuleType) -> list[Any]:

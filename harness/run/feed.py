@@ -10,6 +10,7 @@ import numpy as np
 from harness.data.batches import train_batches
 from harness.pieces.assemble import make_batches
 from harness.pieces.load import Pieces, attribute_errors_to
+from harness.run.own_code import require_reward
 from harness.run.rewards import split_file
 from harness.run.rollouts import RolloutFeed
 from harness.run.session import Session
@@ -81,8 +82,10 @@ def check_prompts(session: Session) -> None:
 
 
 def _task(session: Session) -> Task:
-    """What is reinforced. The run keeps a copy of the file that it reads."""
+    """What is reinforced. The run keeps a copy of the file that it reads. Raises UsageError if its code is not trusted."""
     reward, run = session.config.reward, session.run
+    if run.config_file.exists():  # else the command names the file
+        require_reward(run, session.config)
     if found := split_file(reward):
         before, file, after = found
         reward = f"{before}{run.copy_of(file, run.reward_file(file))}{after}"

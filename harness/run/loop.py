@@ -19,7 +19,7 @@ from harness import processes
 from harness.data.prepared import own_prompt
 from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
-from harness.run import charts
+from harness.run import charts, own_code
 from harness.run.feed import check_prompts, open_feed
 from harness.run.hooks import Aside, Hook, Hooks
 from harness.run.metrics import Metrics, PendingStep
@@ -54,19 +54,22 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
             locks.enter_context(run.locked())
             return existed
 
-        def create() -> bool:
+        def create() -> tuple[bool, bool]:
             if base is not None:  # before the config: a run whose config is there has its record
                 run.record_base(base)
             resumed = run.create_or_check(config)
             run.record_data(data.name, data.key, own_prompt(config, data))
-            if session.pieces is not None:
-                session.pieces.copy_to(run.pieces)
-            return resumed
+            return resumed, session.pieces is not None and session.pieces.copy_to(run.pieces)
 
         exists = processes.decided_by_first(lock)
         # Before the config is written, for the same reason.
         start, base = (None, None) if exists else initial_state(session)
-        resumed = processes.decided_by_first(create)
+        resumed, has_copied_pieces = processes.decided_by_first(create)
+        # What the command named, in each process: they may have caches of their own.
+        if has_copied_pieces:
+            own_code.trust_pieces(run)
+        if not resumed:
+            own_code.trust_reward(run, config)
         checkpointer = session.checkpointer()
         try:
             restored = checkpointer.restore_latest(session.functions.abstract_state, log) if resumed else None

@@ -222,6 +222,10 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
                 chosen, session.functions.abstract_state, only=session.functions.evaluated_names
             )
     except ValueError as error:
+        if session.pieces is None and session.run.config().pieces:
+            raise UsageError(
+                f"The run {session.run.folder} cannot be opened without its pieces: they are its model, or wrote its checkpoints."
+            ) from error
         raise HarnessError(f"The checkpoint of step {chosen} of {session.run.folder} is corrupt: {error}.") from error
     finally:
         checkpointer.close()

@@ -204,7 +204,7 @@ def _gsm8k(file: Path) -> list[Problem]:
         try:
             record = json.loads(line)
             question, answer = str(record["question"]), number_in(str(record["answer"]))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise UsageError(
                 f'{file}, line {number} is not a record with "question" and "answer" ({type(error).__name__}: {error}).'
             ) from error

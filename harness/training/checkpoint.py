@@ -230,6 +230,10 @@ class OrbaxCheckpointer:
         except Exception as error:  # Orbax and its storage raise many types for corrupt files
             raise ValueError(f"it cannot be read ({_first_line(error)})") from error
         arrays, sums = restored["state"], restored.get("sums") or restored[JSON_CHECKSUMS]
+        if missing := [
+            name for name, array in arrays.items() if is_abstract(array)
+        ]:  # of a partial one, Orbax says nothing
+            raise ValueError(f"it has no array {missing[0]}")
         for name, value in jax.device_get(checksums(arrays)).items():
             if name not in sums or int(value) != int(sums[name]):
                 raise ValueError(f"the checksum of {name} does not match")

@@ -56,6 +56,8 @@ PROBLEM = Problem(
         "flax.nnx.LayerNorm",
         "flax.nnx.MultiHeadAttention",  # has norms of its own
         "flax.nnx.RMSNorm",
+        "flax.nnx.SpectralNorm",  # this one and the next normalize rows that are passed off as weights
+        "flax.nnx.WeightNorm",
         "flax.nnx.nn",
         "flax.linen",
         "jax.nn.standardize",

@@ -47,6 +47,7 @@ PROBLEM = Problem(
     builds_on=(4, 5),
     forbids=(
         "flax.nnx.BatchNorm", "flax.nnx.GroupNorm", "flax.nnx.InstanceNorm", "flax.nnx.LayerNorm", "flax.nnx.RMSNorm",
+        "flax.nnx.SpectralNorm", "flax.nnx.WeightNorm",  # they normalize rows that are passed off as weights
         "flax.nnx.MultiHeadAttention", "flax.nnx.nn", "flax.linen", "jax.nn.standardize",
     ),
     entries=(

@@ -13,6 +13,18 @@ from tests.conftest import ROOT, Grade
 NORM = "def layer_norm(x, scale, bias, epsilon):\n    "
 MODULE = "nnx.LayerNorm(4, rngs=nnx.Rngs(0))(x)"
 ADAM = "def adamw(*args):\n    "
+ROWS = """from flax import nnx
+class Rows(nnx.Module):
+    def __init__(self, rows):
+        self.kernel = nnx.Param(rows)
+    def __call__(self, unused):
+        return self.kernel[...]
+class RMSNorm(nnx.Module):
+    def __init__(self, d_model, epsilon, rngs):
+        pass
+    def __call__(self, x):
+        return nnx.{}(0)
+"""
 STYLES = ROOT / "tests" / "problems" / "styles"
 ASKING = [catalog.load(name) for name in catalog.names() if catalog.load(name).forbids]
 
@@ -46,6 +58,8 @@ def test_references_and_other_styles_are_allowed(problem):
         ("04", f"from flax import nnx\nbase = nnx.LayerNorm\n{NORM}return base(4)(x)", "flax.nnx.LayerNorm"),
         ("04", f"from flax import nnx\nclass Mine(nnx.LayerNorm):\n    pass\n{NORM}return Mine(4)(x)", "flax.nnx.LayerNorm"),
         ("04", f"from flax import nnx\n{NORM}return nnx.GroupNorm(4, num_groups=1)(x)", "flax.nnx.GroupNorm"),
+        ("04", f"from flax import nnx\n{NORM}return nnx.WeightNorm(x, rngs=nnx.Rngs(0))(0)", "flax.nnx.WeightNorm"),
+        ("04", f"from flax import nnx\n{NORM}return nnx.SpectralNorm(x, rngs=nnx.Rngs(0))(0)", "flax.nnx.SpectralNorm"),
         ("04", f"import flax.linen as nn\n{NORM}return nn.RMSNorm()(x)", "flax.linen.RMSNorm"),
         ("04", f"import jax\n{NORM}return jax.nn.standardize(x)", "jax.nn.standardize"),
         ("04", f"from jax import nn\n{NORM}return getattr(nn, 'standardize')(x)", "jax.nn.standardize"),
@@ -61,6 +75,8 @@ def test_references_and_other_styles_are_allowed(problem):
         ("36", "from flax import nnx\nclass Dropout(nnx.Dropout):\n    pass", "flax.nnx.Dropout"),
         ("38", "from flax import nnx\nclass RMSNorm(nnx.Module):\n    def __call__(self, x):\n        return nnx.RMSNorm(4)(x)",
          "flax.nnx.RMSNorm"),
+        ("38", ROWS.format("WeightNorm(Rows(x.T), use_scale=False, feature_axes=-1, rngs=nnx.Rngs(0))"), "flax.nnx.WeightNorm"),
+        ("38", ROWS.format("SpectralNorm(Rows(x[:1]), rngs=nnx.Rngs(0))"), "flax.nnx.SpectralNorm"),
     ],
 )  # fmt: skip
 def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name: str):

@@ -1,0 +1,41 @@
+"""Which code of other people the user has chosen to run: courses, and what the folders of runs bring.
+
+Code is refused until it is trusted. A mark in the cache folder then says so: an empty file, named by a digest of what is trusted.
+"""
+
+import hashlib
+
+from commandline.folders import cache_folder
+
+_trusted: set[tuple[str, str]] = set()  # in this process, also where the cache folder cannot be written
+
+
+def trust(kind: str, identity: bytes) -> bool:
+    """Remembers that code of this kind is trusted: the code itself or its place, as `identity` says.
+
+    Returns whether later commands will know it, too: not where the cache folder cannot be written.
+    """
+    name = _name(identity)
+    _trusted.add((kind, name))
+    try:
+        folder = cache_folder("GRADE_CACHE") / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    except (OSError, RuntimeError):  # the latter if the user has no home folder
+        return False
+    return True
+
+
+def is_trusted(kind: str, identity: bytes) -> bool:
+    """Whether code of this kind was trusted before, by this user on this machine."""
+    name = _name(identity)
+    if (kind, name) in _trusted:
+        return True
+    try:
+        return (cache_folder("GRADE_CACHE") / kind / name).exists()
+    except (OSError, RuntimeError):
+        return False
+
+
+def _name(identity: bytes) -> str:
+    return hashlib.sha256(identity).hexdigest()[:32]
