@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch.roster import assignment
+from grader.batch.roster import Assignment
 from grader.course import catalog
 from tests.conftest import ROOT, write_program
 from tests.grader.batch import canvas
@@ -31,7 +31,7 @@ def test_every_command_works(tmp_path: Path, lender: str):
     env = {**os.environ, "PATH": f"{binaries}:{os.environ['PATH']}", "XDG_RUNTIME_DIR": lender}
     with canvas.running() as server:
         for label in ("01", "02", "03"):
-            server.add(assignment(catalog.find(label)), catalog.find(label).points, ["17", "18", "19"])
+            server.add(Assignment.of(catalog.find(label)).title, catalog.find(label).points, ["17", "18", "19"])
         server.token = re.search("CANVAS_TOKEN=(.+)", commands)[1]
         commands = commands.replace("https://canvas.example.edu", server.url)
         done = subprocess.run(
@@ -47,7 +47,7 @@ def test_every_command_works(tmp_path: Path, lender: str):
     assert rows["bob", "p01"]["verdict"] == "NOT ATTEMPTED"
     assert rows["Hopper, Grace (19)", "p01"]["message"] == "nothing was submitted"
     gradebook = table(tmp_path / "results" / "gradebook.csv")
-    assert [row[assignment(catalog.find("01"))] for row in gradebook] == [str(points), str(points), "0", "0"]
+    assert [row[Assignment.of(catalog.find("01")).title] for row in gradebook] == [str(points), str(points), "0", "0"]
     assert [row["because"] for row in table(tmp_path / "results" / "regrades.csv")] == ["the machine was busy"]
     for name in [*re.findall(r"`([a-z]+\.(?:csv|html|sqlite))`", TEXT), "gradescope/ada.json"]:
         assert any((tmp_path / folder / name).exists() for folder in ("results", "results/earlier", "by-group")), name

@@ -245,13 +245,15 @@ def _read(problem: Problem, file: File) -> tuple[str, list[str]]:
 
 def sheet(learner: Learner) -> dict[str, Any]:
     """A learner's sheet of hunts and the texts of the Python files beside it, as JSON values. The last sheet counts."""
-    files = {item.file.path.name: item.file for item in expanded(learner)}
+    submitted = {item.file.path.name: item for item in expanded(learner)}
+    files = {name: item.file for name, item in submitted.items()}
     if assigned.SHEET not in files:
-        return {}
+        return {"unreadable": f"there is no {assigned.SHEET} among the files"} if files else {}
+    stamp = submitted[assigned.SHEET].stamp
     try:
         of, answers = assigned.answers(files[assigned.SHEET].read(MOST_SHEET).decode("utf-8-sig"))
     except (RefusedFileError, ValueError) as error:
-        return {"unreadable": one_line(str(error))}
+        return {"unreadable": f"the sheet cannot be read: {one_line(str(error))}"}
     texts, refused = dict[str, str](), dict[str, str]()
     for name in {answer.file for answer in answers} & files.keys():
         try:
@@ -263,4 +265,7 @@ def sheet(learner: Learner) -> dict[str, Any]:
         "answers": [dataclasses.astuple(answer) for answer in answers],
         "texts": texts,
         "refused": refused,
+        "file": str(files[assigned.SHEET].path),
+        "submitted": stamp.time.isoformat() if stamp.time else "",
+        "late": stamp.late,
     }

@@ -38,7 +38,7 @@ from grader.batch.intake import Intake
 from grader.batch.marks import Keeping
 from grader.batch.records import Known, Person, Record, by_learner
 from grader.batch.results import DATABASE, Results
-from grader.batch.roster import Enrollment, Roster
+from grader.batch.roster import Assignment, Enrollment, Roster
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
@@ -208,7 +208,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         yield from regrades.lines(done)
         yield from marks.lines(changes)
         yield from map(str, store.write_tables())
-        books = list[Path]()
+        books, assignments = list[Path](), [Assignment.of(problem) for problem in intake_.problems]
         over = reveal.past_due(records, people, rules)
         tells = reveal.levels(records, over, options.reveal, options.reveal_after_due)
         shown = [record.told(tells[record.learner, record.problem]) for record in records]
@@ -220,7 +220,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         enrolled_records = [record for record in records if record.learner in on_roster]
         for name in options.formats:
             if name in gradebook.GRADEBOOKS:
-                books += _gradebooks(name, enrolled_records, people, results)
+                books += _gradebooks(name, enrolled_records, people, assignments, results)
             elif name != feedback.FORMAT:
                 later = [
                     record.told(options.reveal_after_due or tells[record.learner, record.problem]) for record in records
@@ -228,7 +228,7 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
                 yield str(gradebook.write_reports(shown, results, name, faults, later))
         if enrolled and enrollment:
             books += [
-                roster.write_gradebook(enrolled, enrollment, marked, intake_.problems, path)
+                roster.write_gradebook(enrolled, enrollment, marked, assignments, path)
                 for path, marked in _raw_and_adjusted(records, results, "gradebook")
             ]
         for_moodle = feedback.FORMAT in options.formats
@@ -401,10 +401,12 @@ def _settle(
     return settle
 
 
-def _gradebooks(name: str, records: Sequence[Record], people: Sequence[Person], folder: Path) -> Iterator[Path]:
+def _gradebooks(
+    name: str, records: Sequence[Record], people: Sequence[Person], assignments: Sequence[Assignment], folder: Path
+) -> Iterator[Path]:
     by_name = {person.learner: person for person in people}
     for path, marked in _raw_and_adjusted(records, folder, name):
-        yield gradebook.GRADEBOOKS[name](marked, by_name, path)
+        yield gradebook.GRADEBOOKS[name](marked, by_name, assignments, path)
 
 
 def _participants(intake_: Intake, enrolled: Roster | None, enrollment: Enrollment | None) -> dict[str, str]:

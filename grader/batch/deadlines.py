@@ -28,6 +28,7 @@ _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?) ?%")
 _SEVERAL = re.compile(r" and |[,;]")  # between the sections that a roster names together
 _KEYS = ("timezone", "due", "grace", "late_days", "penalty", "extensions", "closes", "excused")
 _NOT_ACCEPTED = "not accepted, because it came after the problem closed"
+HUNTS = "hunts"  # what the sheets of hunts are called in place of a problem
 _EVERY = ""  # the key of what holds for all problems
 _OTHERS = "others"  # the learners, or sections, that are not named
 _ALL = "all"  # the problems
@@ -103,19 +104,19 @@ class Deadlines:
 
     def extension(self, names: Iterable[str], problem: str) -> timedelta:
         """The extension of a learner for a problem. `names` are the learner's name and ids; the longest one counts."""
-        label = ProblemName(problem).label
+        label = _label(problem)
         extensions = {folded(name): row for name, row in self.extensions.items()}
         own = [extensions[folded(name)] for name in names if folded(name) in extensions]
         return max((row.get(label, row.get(_EVERY, timedelta())) for row in own), default=timedelta())
 
     def due_for(self, names: Iterable[str], problem: str) -> datetime | None:
         """When a problem is due for a learner. None if it has no due date."""
-        due = self.due.get(ProblemName(problem).label, self.due.get(_EVERY))
+        due = self.due.get(_label(problem), self.due.get(_EVERY))
         return due and due + self.extension(names, problem)
 
     def closes_for(self, names: Iterable[str], problem: str) -> datetime | None:
         """When a problem closes for a learner. None if it does not."""
-        closes = self.closes.get(ProblemName(problem).label, self.closes.get(_EVERY))
+        closes = self.closes.get(_label(problem), self.closes.get(_EVERY))
         return closes and closes + self.extension(names, problem)
 
     def is_accepted(self, names: Iterable[str], attempt: Attempt) -> bool:
@@ -127,7 +128,7 @@ class Deadlines:
         """Whether a learner is excused from a problem."""
         own = {folded(name) for name in names}
         labels = (labels for name, labels in self.excused.items() if folded(name) in own)
-        return bool(frozenset[str]().union(*labels) & {_EVERY, ProblemName(problem).label})
+        return bool(frozenset[str]().union(*labels) & {_EVERY, _label(problem)})
 
     def late_days_of(self, names: Iterable[str]) -> int:
         """How many late days a learner may spend."""
@@ -236,6 +237,10 @@ def settle(
             settled[attempt.problem] = Settled(attempt.id, adjusted, lateness, times, attempt.problem in excused)
         left -= spent
     return settled
+
+
+def _label(problem: str) -> str:
+    return problem if problem == HUNTS else ProblemName(problem).label
 
 
 def _minute(moment: datetime) -> str:
@@ -376,6 +381,8 @@ def _by_problem(key: str, value: Any) -> dict[str, Any]:
 
 
 def _labels(key: str, words: Any) -> frozenset[str]:
+    if words == HUNTS:
+        return frozenset({HUNTS})
     if not isinstance(words, str) or not words:
         raise _InvalidError(f"{key}: {words} does not name problems, as 01-03 does.")
     try:

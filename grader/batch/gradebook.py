@@ -8,9 +8,8 @@ from commandline import files
 from commandline.errors import CommandError
 from grader.batch.faults import Faults
 from grader.batch.records import Person, Record, by_learner, collated
-from grader.batch.roster import EXCUSED, assignment
+from grader.batch.roster import EXCUSED, Assignment
 from grader.batch.tables import write_csv
-from grader.course import catalog
 from grader.report.formats import FORMATS, render
 from grader.report.json import PublicReport
 
@@ -43,20 +42,23 @@ def _reports(records: Iterable[Record]) -> list[PublicReport]:
     return [record.report for record in records if record.report and not record.excused]
 
 
-def write_canvas(records: Sequence[Record], people: Mapping[str, Person], path: Path) -> Path:
-    """Writes a gradebook for Canvas: a row for each learner, a column for each problem, and the "Points Possible" row."""
-    problems = [catalog.load(name) for name in sorted({record.problem for record in records})]
+def write_canvas(
+    records: Sequence[Record], people: Mapping[str, Person], assignments: Sequence[Assignment], path: Path
+) -> Path:
+    """Writes a gradebook for Canvas: a row for each learner, a column for each assignment, and the "Points Possible" row."""
     marks = {(record.learner, record.problem): EXCUSED if record.excused else record.mark for record in records}
-    rows: list[Sequence[object]] = [("    Points Possible", "", "", "", "", *(problem.points for problem in problems))]
+    rows: list[Sequence[object]] = [("    Points Possible", "", "", "", "", *(each.points for each in assignments))]
     for learner in sorted({record.learner for record in records}, key=collated):
         person = people.get(learner, Person(learner))
         number = "".join(person.canvas[:1])
         # Without Canvas' own id, it finds a student by the other two, or by the name.
         other = "" if number or person.ids == (learner,) else "".join(person.ids[:1])
         login = other if "@" in other else ""
-        scores = (marks.get((learner, problem.name), 0) for problem in problems)
+        scores = (marks.get((learner, each.problem), 0) for each in assignments)
         rows.append((person.name, number, other.removeprefix(login), login, "", *scores))
-    write_csv(path, ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *map(assignment, problems)), rows)
+    write_csv(
+        path, ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(each.title for each in assignments)), rows
+    )
     return path
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from commandline.problem_name import ProblemName
 from grader.batch import recognize
-from grader.batch.roster import assignment
+from grader.batch.roster import Assignment
 from grader.batch.store import Store
 from grader.course import catalog
 
@@ -18,5 +18,5 @@ def follow(store: Store) -> Iterator[str]:
         problem = catalog.load(present)
         yield (
             f"problem {ProblemName(name).label} is problem {problem.label} now and keeps its results. In gradebooks it is called "
-            f"{assignment(problem)!r}: rename its assignment in the course system before you import one"
+            f"{Assignment.of(problem).title!r}: rename its assignment in the course system before you import one"
         )

@@ -23,7 +23,7 @@ from commandline.text import counted
 from grader.batch import feedback
 from grader.batch.records import Person, Record
 from grader.batch.results import Results
-from grader.batch.roster import assignment
+from grader.batch.roster import Assignment
 from grader.batch.similarity import digest
 from grader.batch.store import Store
 from grader.course import catalog
@@ -226,7 +226,7 @@ def _assignments(canvas: "Canvas", problems: Sequence[Problem], words: Sequence[
         chosen[catalog.find(label).name] = number.strip()
     found: dict[str, Mapping[str, Any]] = {}
     for problem in problems:
-        name = assignment(problem)
+        name = Assignment.of(problem).title
         number = chosen.get(problem.name, "")
         fitting = [row for row in listed if (str(row["id"]) == number if number else row["name"] == name)]
         if len(fitting) != 1:

@@ -152,7 +152,8 @@ def _submissions(source: Path, names: Sequence[str], send: Send) -> None:
 
 def _sheets(source: Path, send: Send) -> None:
     export = _export(source)
-    send(people=[(name, own.ids, own.canvas) for name, own in export.learners.items()])
+    people = [(name, own.ids, own.canvas) for name, own in export.learners.items()]
+    send(layout=export.layout or FOLDERS, people=people, notes=export.notes)
     works = ((name, partial(collect.sheet, _few(learner))) for name, learner in export.learners.items())
     _send_each([source], works, send)
 

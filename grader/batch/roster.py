@@ -244,24 +244,33 @@ def _time(text: str) -> datetime | None:
     return None
 
 
-def assignment(problem: Problem) -> str:
-    """The name of a problem's assignment in a gradebook: one that Canvas neither skips nor takes for another assignment's."""
-    name = _SKIPPED.sub(lambda match: match[0].lower(), f"{problem.label} {problem.title}")
-    return re.sub(r" \((\d+)\)$", r" [\1]", name)  # Canvas takes a number in parentheses for an assignment's id
+@dataclass(frozen=True)
+class Assignment:
+    """A column of a gradebook: what records call its problem, its own title, and its points."""
+
+    problem: str
+    title: str
+    points: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Assignment":
+        """That of a problem. Its title is one that Canvas neither skips nor takes for another assignment's."""
+        name = _SKIPPED.sub(lambda match: match[0].lower(), f"{problem.label} {problem.title}")
+        # Canvas takes a number in parentheses for an assignment's id.
+        return cls(problem.name, re.sub(r" \((\d+)\)$", r" [\1]", name), problem.points)
 
 
 def write_gradebook(
-    roster: Roster, enrollment: Enrollment, records: Sequence[Record], problems: Sequence[Problem], path: Path
+    roster: Roster, enrollment: Enrollment, records: Sequence[Record], assignments: Sequence[Assignment], path: Path
 ) -> Path:
-    """Writes the export with the marks. Columns of the problems that it has are filled, others are appended.
+    """Writes the export with the marks. Columns of the assignments that it has are filled, others are appended.
 
     In a grading worksheet of Moodle, `Grade` is the total, in proportion to its `Maximum Grade`. What a learner is excused from
     is `EX` for Canvas, blank for other systems, and in no total.
     """
     marks = {(record.learner, record.problem): record.mark for record in records}
     excused = {(record.learner, record.problem) for record in records if record.excused}
-    names = [assignment(problem) for problem in problems]
-    own = {name: _existing(name, roster.columns) or name for name in names}
+    own = {each.title: _existing(each.title, roster.columns) or each.title for each in assignments}
     columns = [*roster.columns, *(column for column in own.values() if column not in roster.columns)]
     rows = []
     for place, row in enumerate(roster.rows):
@@ -269,18 +278,18 @@ def write_gradebook(
         learner = enrollment.learner_of.get(place)
         if learner:
             total, possible = 0.0, 0
-            for problem, name in zip(problems, names, strict=True):
-                if (learner, problem.name) in excused:
-                    filled[own[name]] = EXCUSED if roster.system == "Canvas" else ""
+            for each in assignments:
+                if (learner, each.problem) in excused:
+                    filled[own[each.title]] = EXCUSED if roster.system == "Canvas" else ""
                     continue
-                mark = marks.get((learner, problem.name), 0)
-                filled[own[name]] = str(mark)
-                total, possible = total + mark, possible + problem.points
+                mark = marks.get((learner, each.problem), 0)
+                filled[own[each.title]] = str(mark)
+                total, possible = total + mark, possible + each.points
             if {_GRADE, _MAXIMUM} <= set(roster.columns):
                 grade = f"{total / possible * _number(row[_MAXIMUM], possible):.2f}" if possible else ""
                 filled[_GRADE] = grade
         elif "Points Possible" in "".join(row.values()):
-            filled |= {own[name]: str(problem.points) for problem, name in zip(problems, names, strict=True)}
+            filled |= {own[each.title]: str(each.points) for each in assignments}
         rows.append([filled.get(column, "") for column in columns])
     write_csv(path, columns, rows)
     return path

@@ -160,7 +160,9 @@ def batch(
     from grader.isolation.level import Level
 
     if hunts:
-        for line in _marked_hunts(submissions, results, problems, seed_file, Level(accept_isolation or Level.STRICT)):
+        _require_options_of_hunts(click.get_current_context())
+        least = Level(accept_isolation or Level.STRICT)
+        for line in _marked_hunts(submissions, results, problems, seed_file, least, deadlines, roster, formats):
             click.echo(printable(line))
         return
     options = command.BatchOptions(
@@ -173,9 +175,33 @@ def batch(
         click.echo(printable(line))
 
 
+_OF_HUNTS = (
+    "submissions",
+    "results",
+    "hunts",
+    "problems",
+    "seed_file",
+    "accept_isolation",
+    "deadlines",
+    "roster",
+    "formats",
+)
+
+
+def _require_options_of_hunts(context: click.Context) -> None:
+    """Raises UsageError if an option was given that --hunts does not have."""
+    from commandline.errors import UsageError
+
+    for option in context.command.params:
+        given = context.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE
+        if given and option.name not in _OF_HUNTS:
+            raise UsageError(f"--hunts does not take {option.opts[0]}.")
+
+
 def _marked_hunts(
-    submissions: Path, results: Path, problems: str | None, seed_file: Path | None, least: "Level"
-) -> Iterator[str]:
+    submissions: Path, results: Path, problems: str | None, seed_file: Path | None, least: "Level", deadlines: Path | None,
+    roster: Path | None, formats: tuple[str, ...],
+) -> Iterator[str]:  # fmt: skip
     from commandline.errors import UsageError
     from grader.batch import hunts
     from grader.course import catalog
@@ -184,7 +210,8 @@ def _marked_hunts(
     if seed_file is None:
         raise UsageError("--hunts needs --seed-file with the file that the hunts were handed out with.")
     chosen = catalog.select(problems) if problems else catalog.problems()
-    return hunts.mark(submissions, results, chosen, read_seed(seed_file), least)
+    options = hunts.HuntOptions(chosen, read_seed(seed_file), least, deadlines, roster, formats)
+    return hunts.mark(submissions, results, options)
 
 
 @click.command()

@@ -9,6 +9,7 @@ import pytest
 from grader.batch import gradebook
 from grader.batch.faults import Faults
 from grader.batch.records import Person, Record, total
+from grader.batch.roster import Assignment
 from grader.course import catalog
 from grader.judge import judge
 from grader.judge.verdict import Verdict
@@ -40,7 +41,7 @@ PEOPLE = {
 def test_canvas(tmp_path: Path):
     """Only an id that the export gives is one: a name can end in anybody's."""
     records = [record("Ada Lovelace (17)", 4), record("=cmd", 0), record("Bob (b@x.org)", 3), record("Eve (17)", 6)]
-    path = gradebook.write_canvas(records, PEOPLE, tmp_path / "canvas.csv")
+    path = gradebook.write_canvas(records, PEOPLE, [Assignment.of(PROBLEM)], tmp_path / "canvas.csv")
     assert table(path) == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", f"{PROBLEM.label} {PROBLEM.title}"],
         ["    Points Possible", "", "", "", "", str(PROBLEM.points)],
@@ -53,7 +54,7 @@ def test_canvas(tmp_path: Path):
 
 def test_what_a_learner_is_excused_from_is_in_no_gradebook_and_no_report(tmp_path: Path):
     records = [replace(record("Ada Lovelace (17)", 4), excused=True), record("=cmd", 3)]
-    rows = table(gradebook.write_canvas(records, PEOPLE, tmp_path / "canvas.csv"))
+    rows = table(gradebook.write_canvas(records, PEOPLE, [Assignment.of(PROBLEM)], tmp_path / "canvas.csv"))
     assert [row[-1] for row in rows[2:]] == ["3", "EX"]
     gradebook.write_reports(records, tmp_path, "text", Faults(tmp_path / "log"))
     assert (tmp_path / "text" / "Ada Lovelace (17).txt").read_text() == "\n"

@@ -2,6 +2,7 @@
 
 import csv
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from grader.handout import hunts as handout
 from grader.practice import assigned
 from grader.practice.assigned import Answer
 from tests.conftest import Grade
+from tests.grader.batch.conftest import zipped
 
 PROBLEMS = [catalog.find("02"), catalog.find("07")]
 
@@ -88,8 +90,42 @@ def test_from_the_teacher_to_the_marks(grade: Grade, tmp_path):
     assert "cannot be read" in rows["Di"]["note"]
     assert rows["Ed"]["note"] == "the sheet cannot be read: its files are nested too deeply to be read"
 
+    metadata, files = "", dict[str, str]()
+    for number, name in enumerate(("Ada", "Bo", "Flo")):
+        metadata += f"submission_{number}:\n  :submitters:\n  - :name: {name}\n    :sid: s{number}\n"
+        metadata += "  :created_at: 2026-11-04 10:00:00 Z\n"
+        for path in (tmp_path / "class" / name).glob("*"):
+            files[f"export/submission_{number}/{path.name}"] = path.read_text()
+    files |= {"export/submission_metadata.yml": metadata, "export/submission_2/hunt_1.py": "x = 1\n"}
+    zipped(tmp_path / "export.zip", files)
+    (tmp_path / "roster.csv").write_text(
+        "Student,ID,SIS User ID,Section\nAda,7,s0,A\nBo,8,s1,A\nFlo,9,s2,A\nGil,10,s3,A\n"
+    )
+    (tmp_path / "rules.yml").write_text(
+        "due: {01-70: 2026-12-24, hunts: 2026-11-03}\nlate_days: 5\npenalty: 10%\nexcused: {s3: hunts}\n"
+    )
+    marked = grade(
+        "batch", "export.zip", "--out", "results", "--hunts", "--problems", "02", "--seed-file", "s.txt", "--format", "canvas",
+        "--accept-isolation", "weak", "--roster", "roster.csv", "--deadlines", "rules.yml",
+    )  # fmt: skip
+    assert (marked.code, marked.err) == (0, "")
+    assert "Ada (s0): 3 of 3 points, 1 day late, 10% off: 2.7" in marked.out
+    with (tmp_path / "results" / "hunts.csv").open(encoding="utf-8-sig") as table:
+        notes = {row["learner"]: row["note"] for row in csv.DictReader(table)}
+    assert notes["Flo (s2)"] == "there is no answers.toml among the files"
+    for book in ("hunts-canvas.csv", "hunts-gradebook.csv"):
+        with (tmp_path / "results" / book).open(encoding="utf-8-sig") as table:
+            marks = {row["Student"].strip(): row["Hunts"] for row in csv.DictReader(table)}
+        assert {name: marks[name] for name in ("Ada", "Bo", "Flo", "Gil")} == {
+            "Ada": "2.7", "Bo": "0", "Flo": "0", "Gil": "EX",
+        }  # fmt: skip
 
-def test_options_that_belong_together(grade: Grade):
+
+def test_options_that_belong_together(grade: Grade, tmp_path: Path):
     assert "--hunts needs --seed-file" in grade("pack", "d", "--hunts", 2).err
     assert "belong to --hunts" in grade("pack", "d", "--learners", "x").err
     assert "--hunts needs --seed-file" in grade("batch", "d", "--out", "r", "--hunts").err
+    assert "--hunts does not take --keep" in grade("batch", "d", "--out", "r", "--hunts", "--keep", "last").err
+    (tmp_path / "s.txt").write_text("x")
+    with_format = ("--hunts", "--seed-file", "s.txt", "--format", "junit")
+    assert "--hunts has gradebooks only" in grade("batch", "d", "--out", "r", *with_format).err

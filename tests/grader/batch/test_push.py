@@ -15,7 +15,7 @@ from commandline.errors import UsageError
 from grader.batch import deadlines, push
 from grader.batch.push import Target
 from grader.batch.records import Person, StoredAttempt
-from grader.batch.roster import assignment
+from grader.batch.roster import Assignment
 from grader.batch.store import Store
 from grader.course import catalog
 from grader.isolation.level import Isolation, Level
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.fast
 
 PROBLEMS = [catalog.find("01"), catalog.find("07")]
 USERS = ["17", "18", "19"]
-NAMES = [assignment(problem) for problem in PROBLEMS]
+NAMES = [Assignment.of(problem).title for problem in PROBLEMS]
 
 
 @pytest.fixture

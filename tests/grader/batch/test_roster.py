@@ -11,6 +11,7 @@ from grader.batch import intake, roster
 from grader.batch.faults import Faults
 from grader.batch.intake import Intake
 from grader.batch.records import Record
+from grader.batch.roster import Assignment
 from grader.course import catalog
 from tests.grader.batch.conftest import GOOD, NAME, table, zipped
 
@@ -47,14 +48,18 @@ def gradebook(tmp_path: Path, rows: roster.Roster, enrollment: roster.Enrollment
         learner for place, learner in enrollment.learner_of.items() if "Ada" in "".join(rows.rows[place].values())
     )
     record = Record(first, NAME, "", "", "FAIL", 6, 6, adjusted=mark)
-    return table(roster.write_gradebook(rows, enrollment, [record], [PROBLEM], tmp_path / "gradebook.csv"))
+    return table(
+        roster.write_gradebook(rows, enrollment, [record], [Assignment.of(PROBLEM)], tmp_path / "gradebook.csv")
+    )
 
 
 def test_canvas_gets_its_own_columns_back(tmp_path: Path):
     rows, submissions = read(tmp_path, CANVAS), canvas_class(tmp_path)
     enrollment = roster.enroll(rows, submissions)
     excused = [Record("lovelaceada (17)", NAME, "", "", "FAIL", 6, 6, excused=True)]
-    book = table(roster.write_gradebook(rows, enrollment, excused, [PROBLEM], tmp_path / "gradebook.csv"))
+    book = table(
+        roster.write_gradebook(rows, enrollment, excused, [Assignment.of(PROBLEM)], tmp_path / "gradebook.csv")
+    )
     assert [row[f"{TITLE} (4711)"] for row in book[2:4]] == ["EX", "0"]
     assert submissions.learners == ["eve17 (99)", "Hopper, Grace (18)", "lovelaceada (17)"]
     assert enrollment.notes == [
@@ -96,9 +101,9 @@ def test_a_moodle_worksheet_gets_the_grade_and_has_the_times(tmp_path: Path):
     assert (grace["Grade"], grace["Identifier"], grace["Full name"]) == ("0.00", "Participant 18", "Grace Hopper")
     excused = [Record(name, NAME, "", "", "FAIL", 6, 6, excused=True) for name in submissions.learners]
     both = PROBLEM, catalog.find("01")
-    path = roster.write_gradebook(rows, enrollment, excused, both, tmp_path / "gradebook.csv")
+    path = roster.write_gradebook(rows, enrollment, excused, [*map(Assignment.of, both)], tmp_path / "gradebook.csv")
     assert [(row["Grade"], row[TITLE]) for row in table(path)] == [("0.00", "")] * 2, "of problem 01 alone"
-    path = roster.write_gradebook(rows, enrollment, excused, [PROBLEM], tmp_path / "gradebook.csv")
+    path = roster.write_gradebook(rows, enrollment, excused, [Assignment.of(PROBLEM)], tmp_path / "gradebook.csv")
     assert [row["Grade"] for row in table(path)] == ["", ""], "there is nothing to grade"
     german = read(tmp_path, MOODLE.replace("Friday, 20 November 2026, 10:05 AM", "Freitag, 20. November 2026, 10:05"))
     assert (
@@ -155,8 +160,8 @@ def test_canvas_skips_no_column_of_ours():
     for title, column in {
         "Final Scores": "07 final scores", "The Current Grade": "07 The current grade", "Attention (2)": "07 Attention [2]"
     }.items():  # fmt: skip
-        assert roster.assignment(replace(PROBLEM, title=title)) == column
-    assert roster.assignment(PROBLEM) == TITLE
+        assert Assignment.of(replace(PROBLEM, title=title)).title == column
+    assert Assignment.of(PROBLEM).title == TITLE
 
 
 @pytest.mark.parametrize(
