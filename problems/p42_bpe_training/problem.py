@@ -46,16 +46,20 @@ def word_counts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def tied(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Words of two letters with the same count, which is also that of two pairs in which a left part begins like the other."""
+    """Words of two letters with the same count, which is also that of two pairs in which a left part begins like the other.
+
+    Two letters of two bytes tie as well. Their bytes are no text, and the greater comes last.
+    """
     letters = rng.permutation([f"{left}{right}" for left in "bdpq" for right in "aeiou"])[: sizes["words"]]
     (left,), (early, late), (last, end) = (rng.choice(list(choice), n, replace=False) for choice, n in
                                            (("tuv", 1), ("fghijk", 2), ("xyz", 2)))  # fmt: skip
     early, late = sorted((early, late))
     # (left + early, last) is the greater pair, but left + late + end the greater token.
     words = [f"{left}{early}{last}", f"{left}{late}{end}", f"{left}{early}", f"{late}{end}"]
-    counts = [3] * (len(letters) + 2) + [6, 5]
+    words += sorted(map(str, rng.choice(list("éñü"), 2, replace=False)))
+    counts = [3] * (len(letters) + 2) + [6, 5, 7, 7]
     return {"words": "\n".join([*map(str, letters), *words]), "counts": 0 * rng.integers(1, 2, len(counts)) + counts,
-            "num_merges": 6}  # fmt: skip
+            "num_merges": 8}  # fmt: skip
 
 
 def repeated(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -87,8 +91,9 @@ def often(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def encodings(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """The first merges of a list, and a text to encode. `_` is a space."""
+    """The first merges of a list, and a text to encode, in which one of them joins a space and a letter. `_` is a space."""
     values = texts({"parts": 4, "special": sizes["special"]}, rng)
+    values["text"] = values["text"].replace(TWICE, f"{TWICE} wider")
     return {**values, "merges": "\n".join(MERGES[: sizes["merges"]])}
 
 
