@@ -9,6 +9,7 @@ import pytest
 from flax import nnx
 
 from grader.judge.session import failure_from
+from grader.wire.clock import Clock
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.raised import fields
 from grader.worker.remedies import remedy
@@ -132,7 +133,7 @@ def test_endless_recursion_that_is_slow_is_one():
     namespace: dict = {}
     exec(compile(source, "mine.py", "exec"), namespace)
     start = time.monotonic()
-    with pytest.raises(RecursionError) as raised, time_limit(2.0, {"mine": "mine.py"}):
+    with pytest.raises(RecursionError) as raised, time_limit(2.0, Clock(2.0, time.process_time), {"mine": "mine.py"}):
         namespace["descend"](0)
     assert time.monotonic() - start < 2.0
     failure = failure_from(fields(raised.value, {"mine.py"}))
@@ -143,7 +144,7 @@ def test_a_deep_call_that_ends_is_none():
     source = "def descend(n):\n    import time\n    time.sleep(0.001)\n    return n and descend(n - 1)\n"
     namespace: dict = {}
     exec(compile(source, "mine.py", "exec"), namespace)
-    with time_limit(2.0, {"mine": "mine.py"}):
+    with time_limit(2.0, Clock(2.0, time.process_time), {"mine": "mine.py"}):
         assert namespace["descend"](DEEPEST - 50) == 0
 
 
