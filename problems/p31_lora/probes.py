@@ -55,7 +55,7 @@ def adapting(subject: Subject, case: Case) -> Reading:
 
 
 def starting(subject: Subject, case: Case) -> Reading:
-    """The root mean square of each matrix of a fresh adapter, how much of a is far from 0, and whether other `rngs` give the same.
+    """The root mean square of each matrix of a fresh adapter, how much of a is far from 0, and whether other `rngs` give it, too.
 
     Of normal numbers 4.6% are beyond two standard deviations, of uniform ones none.
     """
