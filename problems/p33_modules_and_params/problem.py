@@ -29,7 +29,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(stories, {"D": (6, 8), "C": (3, 5), "L": (2, 3)}, draws=3),
         "deep": Cases(
-            stories, {"D": (2,), "C": (1, 3), "L": (13, 11)}, draws=1, covers=("layers", "coprime", "one"),
+            stories, {"D": (2, 4), "C": (1,), "L": (13, 11)}, draws=1, covers=("layers", "coprime", "one"),
         ),
     },
     checks=(
