@@ -1,5 +1,6 @@
 """The commands of `grade` for authors: create a problem, and check that problems are sound."""
 
+import itertools
 import json
 import sys
 
@@ -37,6 +38,7 @@ def verify(
     from grader import verify as verify_
 
     chosen = [catalog.find(word) for word in problems] or catalog.problems()
+    broken = {} if problems else catalog.unreadable()
     if hunts:
         sys.exit(_verify_hunts(chosen, jobs, as_json))
     if runs:
@@ -46,7 +48,8 @@ def verify(
         click.echo(f"\n{shown} of {counted(count, 'hunt')} in whole runs show something.")
         sys.exit(0 if shown else 1)
     rows = []
-    for row in verify_.verify(chosen, jobs, seeds):
+    unread = (soundness.Row(name, asked=seeds, complaints=[reason]) for name, reason in broken.items())
+    for row in itertools.chain(verify_.verify(chosen, jobs, seeds), unread):
         rows.append(row)
         if not as_json:
             if len(rows) == 1:

@@ -130,6 +130,8 @@ def start(folder: str | None, directory: str | None) -> None:
         )
     if workspace.find(None).folder.resolve() != space.folder.resolve():
         invocation.keep_options("grade", workspace=str(space.folder))  # which knows its course
+    for name, reason in catalog.unreadable().items():
+        terminal.echo(f"left out  problem {name.label}, which cannot be read: {reason}", indent=10)
     first = catalog.problems()[0]
     label = first.label
     click.echo()
@@ -146,7 +148,7 @@ def _has_passed(space: Workspace, problem: Problem) -> bool:
 
 def _mixed_up(problem: Problem, file: Path, own: bool) -> str:
     """What the learner may have meant instead of this file: another problem, or a file beside the workspace. Empty if nothing."""
-    meant = next((each for each in catalog.problems() if each.name == file.stem != problem.name), None)
+    meant = next((name for name in catalog.names() if name == file.stem != problem.name), None)
     if meant:
         return f"{file.name} has the name of problem {meant.label}: `grade problem {meant.label} {shlex.quote(str(file))}`."
     beside = Path(f"{problem.name}.py")

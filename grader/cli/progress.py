@@ -45,6 +45,8 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
         state = f"{state} (best {most})" if most > points else state
         fits = len(row) + 2 + len(state) <= terminal.width()
         click.echo(f"{row}  {state}".rstrip() if fits else f"{row}\n      {state}")
+    for name, reason in catalog.unreadable().items():
+        terminal.echo(f"  {name.label}  cannot be read: {reason}", indent=6)
     possible = sum(problem.points for problem in shown)
     total, most = (
         sum(standings[problem.name].points for problem in shown),

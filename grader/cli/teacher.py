@@ -209,7 +209,7 @@ def _marked_hunts(
 
     if seed_file is None:
         raise UsageError("--hunts needs --seed-file with the file that the hunts were handed out with.")
-    chosen = catalog.select(problems) if problems else catalog.problems()
+    chosen = catalog.select(problems) if problems else catalog.all_problems()
     options = hunts.HuntOptions(chosen, read_seed(seed_file), least, deadlines, roster, formats)
     return hunts.mark(submissions, results, options)
 
@@ -251,7 +251,7 @@ def pack(
     from grader.course import catalog
     from grader.handout import pack as pack_
 
-    chosen = catalog.select(problems) if problems else catalog.problems()
+    chosen = catalog.select(problems) if problems else catalog.all_problems()
     if hunts:
         from grader.course.seed import create_seed, read_seed
         from grader.handout import hunts as hunts_
@@ -349,7 +349,7 @@ def notebooks(directory: Path, problems: str | None, install: str | None) -> Non
     from grader.course import catalog
     from grader.handout import notebooks as notebooks_
 
-    chosen = catalog.select(problems) if problems else catalog.problems()
+    chosen = catalog.select(problems) if problems else catalog.all_problems()
     for line in notebooks_.export(directory, chosen, install):
         click.echo(line)
 

@@ -166,8 +166,32 @@ def needed_for(problem: Problem) -> list[Problem]:
 
 
 def problems() -> list[Problem]:
-    """All problems, in order."""
+    """The problems whose definitions can be read, in order. Raises CourseError if there are none: see `unreadable`."""
+    found, errors = list[Problem](), list[CourseError]()
+    for name in names():
+        try:
+            found.append(load(name))
+        except CourseError as error:
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
+    return found
+
+
+def all_problems() -> list[Problem]:
+    """All problems, in order. Raises CourseError if the definition of one cannot be read."""
     return [load(name) for name in names()]
+
+
+def unreadable() -> dict[ProblemName, str]:
+    """Why the definitions of the other problems cannot be read, by name."""
+    found: dict[ProblemName, str] = {}
+    for name in names():
+        try:
+            load(name)
+        except CourseError as error:
+            found[name] = str(error)
+    return found
 
 
 def find(word: str) -> Problem:

@@ -179,7 +179,7 @@ def _course(problems: Sequence[Problem]) -> Iterator[tuple[str, bytes]]:
     yield project.LICENSE, project.license_text().encode()
     needed = {name for problem in problems for name in catalog.reference_sources(problem)}
     others = (
-        [problem for problem in catalog.problems() if problem.name not in needed] if selected().root == ROOT else []
+        [problem for problem in catalog.all_problems() if problem.name not in needed] if selected().root == ROOT else []
     )
     left_out = {
         f"solutions/{catalog.solution_path(other).stem}{suffix}" for other in others for suffix in (".py", ".toml")

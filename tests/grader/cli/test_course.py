@@ -99,10 +99,10 @@ def test_a_course_that_is_not_there(grade: Grade, tmp_path: Path):
 @pytest.mark.parametrize(
     ("file", "text", "command", "complaint"),
     [
-        (f"problems/{NAME}/problem.py", "PROBLEM = (", "list", f"problems/{NAME}/problem.py cannot be imported: SyntaxError"),
-        (f"problems/{NAME}/problem.py", "raise SystemExit(0)", "list", "problem.py cannot be imported: SystemExit"),
-        (f"problems/{NAME}/problem.py", "x = 1", "list", f"problems/{NAME}/problem.py must define PROBLEM"),
-        (f"problems/{NAME}/problem.py", None, "list", f"problems/{NAME}/problem.py cannot be imported: FileNotFoundError"),
+        (f"problems/{NAME}/problem.py", "PROBLEM = (", "problem 01", f"{NAME}/problem.py cannot be imported: SyntaxError"),
+        (f"problems/{NAME}/problem.py", "raise SystemExit(0)", "problem 01", "problem.py cannot be imported: SystemExit"),
+        (f"problems/{NAME}/problem.py", "x = 1", "problem 01", f"problems/{NAME}/problem.py must define PROBLEM"),
+        (f"problems/{NAME}/problem.py", None, "problem 01", f"problems/{NAME}/problem.py cannot be imported: FileNotFoundError"),
         (f"problems/{NAME}/page.md", None, "show 01", f"problems/{NAME}/page.md cannot be read: No such file"),
         (f"problems/{NAME}/stub.py", None, "problem 01", f"problems/{NAME}/stub.py cannot be read: No such file"),
         (f"problems/{NAME}/probes.py", "def f(:", "problem 01", f"problems/{NAME}/probes.py cannot be imported: SyntaxError"),
@@ -127,6 +127,25 @@ def test_a_broken_course_is_named(
     assert run.code == 2
     assert "internal error" not in run.err
     assert "Traceback" not in run.err
+
+
+def test_a_definition_that_cannot_be_read_is_a_row_and_no_end(grade: Grade, signals: Path, tmp_path: Path):
+    (signals / "problems" / NAME / "problem.py").write_text("PROBLEM = (")
+    other = signals / "solutions" / "p02_exponential_average.py"
+    complaint = f"problems/{NAME}/problem.py cannot be imported: SyntaxError"
+    for command in (("list",), ("start",)):
+        run = grade("--course", signals, *command)
+        assert (run.code, run.err) == (0, "")
+        assert complaint in " ".join(run.out.split())
+    assert grade("--course", signals, "problem", "02", other).code == 0
+    verified = grade("--course", signals, "verify", "--seeds", 1)
+    assert verified.code == 1
+    assert f"FAIL {NAME}" in verified.out
+    assert complaint in verified.out
+    assert "2 problems, 1 not sound." in verified.out
+    packed = grade("--course", signals, "pack", "bundle")
+    assert packed.code == 2, "nothing is left out of a bundle without a word"
+    assert complaint in packed.err
 
 
 def test_cases_that_cannot_be_drawn_are_the_authors(grade: Grade, signals: Path):

@@ -16,8 +16,8 @@ PROBLEM = Problem(
     title="Moving average",
     entries=(Entry("moving_average", ("x", "window")),),
     cases={
-        "cases": Cases(signal, {"T": (3, 7), "D": (2, 5), "W": (1, 2)}, draws=4),
-        "long": Cases(signal, {"T": (3, 7), "D": (2,), "W": (8,)}, draws=2),
+        "cases": Cases(signal, {"T": (3, 7), "D": (2, 5), "W": (1, 2)}, draws=4, covers=("coprime",)),
+        "long": Cases(signal, {"T": (3, 7), "D": (1,), "W": (8,)}, draws=2, covers=("one",)),
     },
     checks=(
         *output_and_gradient("moving_average", wrt=["x"], points=(2, 1)),

@@ -15,7 +15,7 @@ def signal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 PROBLEM = Problem(
     title="Exponential average",
     entries=(Entry("exponential_average", ("x", "decay")),),
-    cases={"cases": Cases(signal, {"T": (2, 6), "D": (2, 5), "percent": (60, 90)})},
+    cases={"cases": Cases(signal, {"T": (2, 7, 6), "D": (5, 2, 1), "percent": (60, 90)}, covers=("coprime", "one"))},
     checks=(
         *output_and_gradient("exponential_average", wrt=["x"], points=(2, 1)),
         jit("exponential_average", points=1),
