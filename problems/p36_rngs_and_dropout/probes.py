@@ -87,7 +87,7 @@ def dropping(subject: Subject, case: Case) -> Reading:
             "values.largest_error_in_other_shapes": jnp.stack([_error(layer(other), other, rate) for other in others]),
             "values.largest_error_at_rate_0": jnp.max(jnp.abs(drop(nothing_dropped) - x)),
             "fraction": jnp.mean(kept, dtype=jnp.float32),
-            "gradient.largest_error": jnp.max(jnp.abs(slope - weight * (both != 0) / (1 - rate))),
+            "gradient.largest_error": jnp.max(jnp.abs(slope * (1 - rate) - weight * (both != 0))),
             "masks.same_in_two_calls": _same(kept, mask(layer)),
             "masks.same_in_two_compiled_calls": _same(compiled(jitted, x) != 0, compiled(jitted, x) != 0),
             "masks.same_in_two_rows": _same(kept[0], kept[1]),
