@@ -182,7 +182,7 @@ PROBLEM = Problem(
         exact("ids without special tokens", 1, "encoding", "encoding", cases="plain encoding", in_words=encoding_in_words),
         # Last, because a program that does not end is not graded any further.
         _merges(
-            "work of a merge", 2, "training_beside_many_words", cases="often", cpu_seconds=5,
+            "work of a merge", 2, "training_beside_many_words", cases="often", cpu_seconds=8,
             advice="Keep the totals, and for each pair the words that contain it. A merge changes only those words: subtract "
             "their old pairs from the totals, and add their new ones.",
         ),

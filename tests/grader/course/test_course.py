@@ -142,7 +142,7 @@ def test_points_that_the_checks_cannot_have(select: Select):
     with pytest.raises(
         CourseError, match=r"signals/course\.toml: the points of moving_average must be a multiple of 5"
     ):
-        catalog.problems()
+        catalog.all_problems()
 
 
 @pytest.mark.parametrize(
