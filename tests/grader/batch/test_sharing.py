@@ -96,7 +96,7 @@ OPEN = (
     "import os, sys, tempfile; from pathlib import Path\n"
     "from grader.batch.results import Results; from grader.batch.store import Store\n"
     "with tempfile.TemporaryDirectory() as name:  # imports what this user may not read\n"
-    "    store = Store(Path(name)); store.write_tables(); store.close()\n"
+    "    store = Store(Path(name)); store.write_tables(); store.close(); Results(Path(name)).close()\n"
     "os.setgroups([]); os.setgid(int(sys.argv[4])); os.setuid(int(sys.argv[3])); os.umask(0o007)\n"
     "store = (Store if sys.argv[2] == 'write' else Results)(Path(sys.argv[1]))\n"
     "if sys.argv[2] == 'write': store.remember('by', sys.argv[3]); store.write_tables()\n"
