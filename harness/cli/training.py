@@ -156,7 +156,7 @@ def _pieces_of(run: Any, base: Any, base_config: Config) -> Path | None:
     source, config = (run, run.config()) if run.config_file.exists() else (base, base_config)
     if not config.pieces:
         return None
-    require_pieces(source, "`--pieces` takes a workspace of yours in place of the pieces.")
+    require_pieces(source, "`--pieces DIR` uses the pieces of your workspace instead.")
     return Path(source.pieces)
 
 

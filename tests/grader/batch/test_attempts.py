@@ -218,7 +218,7 @@ def test_sections_closing_dates_and_excuses(tmp_path: Path):
     assert results(out)["Ada (s17)"] == ("FAIL", "1", "1", ""), "the better file came after the problem had closed"
     assert "Note: the pages show secret cases of problem 07, which can still be handed in on time." in lines
     assert "Smallest failing case" not in "".join(page.read_text() for page in pages.glob("*.html")), (
-        "nobody is told so much"
+        "everybody is told verdicts only"
     )
     lines = list(command.batch(later, tmp_path / "new", BatchOptions("07", deadlines=rules, roster=students)))
     assert results(tmp_path / "new")["Ada (s17)"][1:] == (
