@@ -9,7 +9,7 @@ import numpy as np
 
 from grader.errors import CourseError
 from grader.problem import Case, Problem
-from grader.wire.channel import LENGTHS, ChannelError, Frame, decode, encode
+from grader.wire.channel import ChannelError, Frame, decode_whole, encode
 from grader.wire.compare import Leaf
 
 RECORDED = "outputs.zip"  # in a bundle, the public cases of a problem and the reference's outputs on them
@@ -71,9 +71,7 @@ def _recorded(problem: Problem, group: str) -> Iterator[Case]:
     try:
         with zipfile.ZipFile(path) as archive:
             for number in range(problem.cases[group].draws):
-                data = archive.read(entry(group, number))
-                body = LENGTHS.size + int.from_bytes(data[:4], "big")
-                frame = decode(data[LENGTHS.size : body], data[body:])
+                frame = decode_whole(archive.read(entry(group, number)))
                 values = {**frame.fields["scalars"], **{leaf.path: leaf.values for leaf in frame.leaves}}
                 ordered = {name: values[name] for name in frame.fields["order"]}
                 yield Case(ordered, group, frame.fields["sizes"], frame.fields["seed"])

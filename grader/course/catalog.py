@@ -167,15 +167,9 @@ def needed_for(problem: Problem) -> list[Problem]:
 
 def problems() -> list[Problem]:
     """The problems whose definitions can be read, in order. Raises CourseError if there are none: see `unreadable`."""
-    found, errors = list[Problem](), list[CourseError]()
-    for name in names():
-        try:
-            found.append(load(name))
-        except CourseError as error:
-            errors.append(error)
-    if errors and not found:
-        raise errors[0]
-    return found
+    broken = unreadable()
+    found = [load(name) for name in names() if name not in broken]
+    return found or all_problems()
 
 
 def all_problems() -> list[Problem]:

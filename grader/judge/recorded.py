@@ -21,7 +21,7 @@ from grader.judge import cache, fault
 from grader.judge.reference import Answers, Reference, frame_of
 from grader.judge.session import Outcome, outcome_of, probe_frame
 from grader.problem import Case, Check, Problem
-from grader.wire.channel import LENGTHS, ChannelError, decode, encode
+from grader.wire.channel import ChannelError, decode_whole, encode
 
 # Reference outputs that are computed at once where nothing else is being graded. Each has a worker, of 50 to 250 MiB.
 AT_ONCE = min(4, usable_cores())
@@ -61,7 +61,7 @@ class Recorded:
         try:
             # A misconception without an entry of its own changes nothing here.
             data = self._archive.read(entry if entry in self._recorded else plain)
-            answer.set_result(_outcome(data))
+            answer.set_result(outcome_of(decode_whole(data)))
         except KeyError:
             answer.set_exception(
                 CourseError(
@@ -161,12 +161,6 @@ def _recording(outcome: Outcome) -> bytes:
     if outcome.failure:
         outcome = replace(outcome, failure=replace(outcome.failure, frames=(), caret=""))
     return encode(frame_of(outcome))
-
-
-def _outcome(data: bytes) -> Outcome:
-    """The outcome in a recording. Raises ChannelError."""
-    body = LENGTHS.size + int.from_bytes(data[:4], "big")
-    return outcome_of(decode(data[LENGTHS.size : body], data[body:]))
 
 
 def _entry(check: Check, case: Case, variant: str = "") -> str:

@@ -98,6 +98,12 @@ def decode(header: bytes, body: bytes) -> Frame:
     return Frame(kind, fields, leaves)
 
 
+def decode_whole(data: bytes) -> Frame:
+    """The frame that `encode` made these bytes of. Raises ChannelError on anything else."""
+    body = LENGTHS.size + int.from_bytes(data[:4], "big")
+    return decode(data[LENGTHS.size : body], data[body:])
+
+
 def _leaf_header(row: Any) -> tuple[str, str, tuple[int, ...]]:
     if type(row) is not list or len(row) != 3:
         raise ChannelError("a leaf is not a path, a dtype and a shape")
