@@ -34,9 +34,8 @@ from grader.course.log import Progress  # noqa: E402
 from grader.course.workspace import Workspace  # noqa: E402
 from grader.isolation.cgroup import Group  # noqa: E402
 from grader.judge.submission import Submission  # noqa: E402
-from grader.resident import client  # noqa: E402
-from grader.resident import line as resident  # noqa: E402
-from grader.resident.question import Question  # noqa: E402
+from grader.resident import client, connection  # noqa: E402
+from grader.resident.messages import GradeRequest  # noqa: E402
 
 PAGE = ROOT / "docs" / "reliability.md"
 WRONG = ROOT / "docs" / "examples" / "p07_looks_back.py"
@@ -242,13 +241,13 @@ def by_a_resident_judge(count: int, warm: int) -> str:
         for number in range(count):
             expected = "PASS" if number % 2 else "FAIL"
             sources = {PROBLEM.name: f"{texts[expected]}\nx = {number}\n"}
-            question = Question(str(PROBLEM.name), Submission(f"{PROBLEM.name}.py", sources))
+            question = GradeRequest(str(PROBLEM.name), Submission(f"{PROBLEM.name}.py", sources))
             end = time.monotonic() + LONGEST
             while (answer := client.verdict(question, lambda text: None)) is None:  # it is being started, or busy
                 assert time.monotonic() < end, f"the resident judge: no verdict on submission {number}"
                 time.sleep(0.1)
             assert answer.verdict == expected
-            (judge,) = (psutil.Process(each.process) for _, each in resident.all_called())
+            (judge,) = (psutil.Process(each.process) for _, each in connection.connect_to_all())
             if number + 1 == warm:
                 before = load(judge)
         line = row("a resident judge", before, load(judge))

@@ -31,7 +31,7 @@ import psutil
 from timing import ROOT, smoke
 
 from grader.course import catalog
-from grader.resident import client, line
+from grader.resident import client, connection
 
 BARS = {"resident": 0.70, "first": 1.05}
 PROBLEM = catalog.find("04")
@@ -76,7 +76,7 @@ def seconds(command: list[str], folder: Path, resident: str = "0") -> float:
 
 def judges() -> list[psutil.Process]:
     """The judges that were left behind in the runtime folder of this program."""
-    return [psutil.Process(each.process) for _, each in line.all_called() if each.is_left_behind()]
+    return [psutil.Process(each.process) for _, each in connection.connect_to_all() if each.is_left_behind()]
 
 
 def wait_for_judge() -> psutil.Process:
@@ -162,10 +162,10 @@ def kill(edits: Edits, times: int) -> None:
 
 def gradings_of() -> tuple[int, bool]:
     """How many gradings the judge has made, and whether it makes one now."""
-    for _, each in line.all_called():
-        with suppress(line.GoneError, KeyError):
-            each.say(wants="state")
-            state = each.hear(5)
+    for _, each in connection.connect_to_all():
+        with suppress(connection.GoneError, KeyError):
+            each.send(wants="state")
+            state = each.receive(5)
             return state["gradings"], state["idle"] == 0
     return -1, False
 

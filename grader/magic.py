@@ -36,13 +36,13 @@ from grader.exhibits import Ending, Exhibit, Progress
 from grader.isolation.level import Level
 from grader.judge import notebook, recorded, statements
 from grader.judge import submission as submission_
-from grader.judge.judge import GradeOptions
+from grader.judge.judge import Listener
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.play.session import Performance
 from grader.problem import Problem
 from grader.report import exhibits_page, exhibits_terminal, html, markdown, terminal
-from grader.resident.question import Answer, Look
+from grader.resident.messages import Display, GradeResponse
 from grader.resident.resident import NewCodeError, Resident
 
 # The commands of `grade` that `%grade` runs as they are. The others need a terminal or another process.
@@ -226,7 +226,7 @@ class _Magics:
         """Grades the file in the workspace."""
         problem = catalog.find(_number(rest))
         digest = self._space.digest(problem)
-        Answer.of(self._verdict(problem, self._file(problem)), Look(())).note(self._space, problem, digest)
+        GradeResponse.of(self._verdict(problem, self._file(problem)), Display(())).note(self._space, problem, digest)
 
     def _file(self, problem: Problem) -> Submission:
         try:
@@ -256,7 +256,7 @@ class _Magics:
         if report.verdict is Verdict.PASS:
             self._save(problem, text)
             digest = space.digest(problem)
-        Answer.of(report, Look(())).note(space, problem, digest)
+        GradeResponse.of(report, Display(())).note(space, problem, digest)
 
     def _save(self, problem: Problem, text: str) -> None:
         """Writes what passed to the workspace. What somebody else wrote there is kept beside it."""
@@ -274,7 +274,7 @@ class _Magics:
         self._graded[problem.name] = submission
         line_of_progress = _Line()
         say = line_of_progress.say if problem.long_runs else lambda words: None
-        report = self._resident.grade(problem, submission, GradeOptions(say=say))
+        report = self._resident.grade(problem, submission, listener=Listener(say))
         played = f"%play {problem.label}"
         article = html.render(report, play=played)
         _display(f"<style>{html.STYLE}</style>{article}", terminal.render(report, advises=False, play=played))

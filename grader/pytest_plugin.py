@@ -98,13 +98,14 @@ class WorkspaceFile(pytest.File):
         from grader.judge.verdict import Verdict
         from grader.report.json import PublicReport
         from grader.resident import client
-        from grader.resident.question import Look, Question
+        from grader.resident.messages import Display, GradeRequest
 
         try:
             source = submission.read(self.problem, self.path)
         except (UsageError, submission.UnreadableSubmissionError) as error:
             return PublicReport.of(judge.refused(self.problem, self.path.name, Verdict.ERROR, str(error)))
-        if answer := client.verdict(Question(str(self.problem.name), source, Look(("json",))), lambda text: None):
+        request = GradeRequest(str(self.problem.name), source, display=Display(("json",)))
+        if answer := client.verdict(request, lambda text: None):
             return PublicReport.decode(json.loads(answer.texts["json"]))
         stash = self.config.stash
         if _FORK_SERVER not in stash:

@@ -19,7 +19,8 @@ from grader.exhibits import Progress
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
 from grader.judge.examiner import Examiner
-from grader.judge.judge import Comparison, GradeOptions
+from grader.judge.judge import Comparison, Shared
+from grader.judge.options import GradeOptions
 from grader.judge.reference import Reference
 from grader.judge.session import Outcome
 from grader.judge.submission import Submission
@@ -391,9 +392,8 @@ def _fork_server() -> ForkServer:
 
 
 def _grade(problem: Problem, source: Submission, reference: Reference) -> Report:
-    return judge.grade(
-        problem, source, _fork_server(), GradeOptions(reference=reference, grade_imports=False, show=False)
-    )
+    options = GradeOptions(grade_imports=False, show=False)
+    return judge.grade(problem, source, _fork_server(), options, Shared(reference))
 
 
 def _reason(report: Report) -> str:

@@ -150,8 +150,7 @@ class Grading:
         def say(words: str) -> None:
             self._events.publish(problem.name, "progress", words=words)
 
-        options = judge.GradeOptions(on_check=on_check, say=say)
-        return self.resident.grade(problem, source, options), text
+        return self.resident.grade(problem, source, listener=judge.Listener(say, on_check)), text
 
 
 def encode_check(result: CheckResult) -> dict[str, Any]:

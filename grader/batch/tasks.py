@@ -17,7 +17,8 @@ from grader.isolation.level import Level
 from grader.isolation.sandbox import ForkServer
 from grader.judge import cache as cache_
 from grader.judge import judge, semantics, submission
-from grader.judge.judge import GradeOptions
+from grader.judge.judge import Shared
+from grader.judge.options import GradeOptions
 from grader.judge.reference import Reference
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
@@ -155,11 +156,9 @@ class BatchGrader:
         self.since_control[problem.name, task.seed] = count + 1
 
     def _run(self, problem: Problem, source: Submission, task: Task) -> Report:
-        options = GradeOptions(
-            seed=task.seed, timeout=task.timeout, reference=self._reference(problem),
-            cases=_cases(problem.name, task.seed), grade_imports=False, shrink=task.explain, show=task.explain,
-        )  # fmt: skip
-        return judge.grade(problem, source, self.fork_server, options)
+        options = GradeOptions(task.seed, task.timeout, show=task.explain, shrink=task.explain, grade_imports=False)
+        shared = Shared(self._reference(problem), _cases(problem.name, task.seed))
+        return judge.grade(problem, source, self.fork_server, options, shared)
 
     def _reference(self, problem: Problem) -> Reference:
         reference = self.references.pop(problem.name, None) or Reference(problem, self.fork_server)

@@ -12,8 +12,9 @@ import click
 
 from commandline import invocation, terminal
 from commandline.errors import UsageError
-from grader.cli.grading import graded
+from grader.cli import grading
 from grader.course import catalog, workspace
+from grader.judge.options import GradeOptions
 
 if TYPE_CHECKING:
     from grader.report.script import Tried
@@ -102,7 +103,7 @@ def _file(folder: str | None, word: str, file: Path | None) -> tuple[Any, Path]:
 
 def _tried(problem: Any, file: Path, seed: int) -> "Tried":
     """The case on which the file fails, or the first one."""
-    report = graded(problem, file, seed)
+    report = grading.report(problem, file, GradeOptions(seed))
     from grader.report.script import Tried
 
     return Tried.of(report, seed)

@@ -1,11 +1,7 @@
 """`grade`: the command group, and the commands for learners. Imports each command's modules only when it runs."""
 
 import itertools
-import json
-import os
-import shlex
 import sys
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +10,7 @@ import click
 
 from commandline import invocation, terminal
 from commandline.commands import Commands
-from commandline.errors import CommandError, UsageError
+from commandline.errors import UsageError
 from commandline.text import counted
 from grader.cli import (
     author,
@@ -22,6 +18,7 @@ from grader.cli import (
     course,
     editors,
     explore,
+    grading,
     hunt,
     play,
     practice,
@@ -31,7 +28,6 @@ from grader.cli import (
     teacher,
     watch,
 )
-from grader.cli.grading import answered, graded
 from grader.course import catalog, log, selection, vscode, workspace
 from grader.course.workspace import Workspace
 from grader.problem import Problem
@@ -146,138 +142,6 @@ def _has_passed(space: Workspace, problem: Problem) -> bool:
     return space.progress().get(problem.name, log.Progress()).verdict == "PASS"
 
 
-def _mixed_up(problem: Problem, file: Path, own: bool) -> str:
-    """What the learner may have meant instead of this file: another problem, or a file beside the workspace. Empty if nothing."""
-    meant = next((name for name in catalog.names() if name == file.stem != problem.name), None)
-    if meant:
-        return f"{file.name} has the name of problem {meant.label}: `grade problem {meant.label} {shlex.quote(str(file))}`."
-    beside = Path(f"{problem.name}.py")
-    if own and beside.is_file() and not beside.samefile(file):
-        return f"There is another {beside} in this folder: `grade problem {problem.label} {beside}` grades it."
-    return ""
-
-
-@main.command(name="problem")
-@click.argument("word", metavar="NN")
-@click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(teacher.FORMATS),
-    help="Output format, for integration with another system.",
-)
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, metavar="N", help="Generate different cases.")
-@click.option(
-    "--seed-file",
-    type=click.Path(path_type=Path),
-    help="File with a secret seed; case inputs are withheld from the report.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, 86400, min_open=True),
-    metavar="S",
-    help="Total time limit for your code, in seconds of computing.",
-)
-@click.option("--full", is_flag=True, help="Show whole arrays of the first failure, expected beside yours.")
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE.html",
-    help="Also write the report as a web page: arrays as heat maps, and your code at work.",
-)
-@click.pass_obj
-def problem_(
-    folder: str | None,
-    word: str,
-    file: Path | None,
-    as_json: bool,
-    format_: str | None,
-    seed: int,
-    seed_file: Path | None,
-    timeout: float | None,
-    full: bool,
-    html: Path | None,
-) -> None:
-    """Grade your file for problem NN (7, 07, p07 or next_token_loss).
-
-    FILE is the one in your workspace unless you name another. If it does not exist there yet, it is created from the stub.
-    """
-    from grader.resident import behind
-    from grader.resident.question import Answer, Look, View
-
-    problem = report = None
-    machine_readable = as_json or format_ is not None
-    try:
-        problem = catalog.find(word)
-        space = workspace.find(folder)
-        if file is None:
-            if space.add(problem):
-                click.echo(f"new   {space.file(problem)}\n", err=machine_readable)
-            file = space.file(problem)
-        if seed_file and (html or full):
-            raise UsageError("--html and --full show the cases, which --seed-file keeps secret; leave one of them out.")
-        if seed_file:
-            from grader.course.seed import read_seed
-
-            seed = read_seed(seed_file)
-        own, digest = file.resolve() == space.file(problem).resolve(), space.digest(problem)
-        views: tuple[View, ...] = ("json",) if machine_readable else ("terminal", "arrays") if full else ("terminal",)
-        look = Look(views, terminal.width())
-        if not own:  # a path is not broken, so one that is long is left to the reader
-            name = shlex.quote(str(file)) if len(str(file)) <= terminal.width() // 2 else "FILE"
-            look = replace(look, play=f"grade play {problem.label} {name}")
-        if seed_file or html:  # what is secret is shown to no other process, and a page needs more than an answer
-            report = graded(problem, file, seed, timeout, secret=seed_file is not None)
-            answer = Answer.of(report, replace(look, views=()) if seed_file else look)
-        else:
-            answer = answered(problem, file, look, seed, timeout)
-    except CommandError as error:
-        if as_json:
-            from grader.report import json as report_json
-
-            refused = report_json.PublicReport.refused(problem.name if problem else None, str(error))
-            click.echo(report_json.dumps(refused))
-        raise
-    if report and seed_file:
-        from grader.report.formats import render
-        from grader.report.json import PublicReport
-        from grader.report.redacted import redacted
-
-        public = redacted(PublicReport.of(report))
-        click.echo(render([public], format_ or ("json" if machine_readable else "text")), nl=False)
-    elif format_ not in (None, "json"):
-        from grader.report.formats import render
-        from grader.report.json import PublicReport
-
-        click.echo(render([PublicReport.decode(json.loads(answer.texts["json"]))], format_), nl=False)
-    else:
-        click.echo("\n".join(filter(None, answer.texts.values())))
-    if report and html:
-        from commandline import files
-        from grader.report.html import document
-
-        files.write(html, document(report))
-        terminal.echo(f"new   {html}", err=True)
-    if own:
-        try:
-            answer.note(space, problem, digest)
-        except UsageError as error:  # the verdict is valid anyway
-            terminal.echo(f"grade: could not save your progress: {error}", err=True)
-    elif answer.verdict == "PASS" and not machine_readable:
-        terminal.echo(f"Not recorded: your progress is about {space.file(problem)}.", err=True)
-    if answer.verdict != "PASS" and not machine_readable and (other := _mixed_up(problem, file, own)):
-        terminal.echo(other, err=True)
-    if report and html:
-        play.add_to_report(report, file, html)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if not seed_file:
-        behind.leave(problem.name, space.folder)
-    # All work is done; a normal interpreter shutdown would only take time.
-    os._exit(0 if answer.verdict == "PASS" else 1)
-
-
 @main.command()
 @click.argument("word", metavar="NN")
 def show(word: str) -> None:
@@ -359,6 +223,7 @@ def doctor(folder: str | None) -> None:
 
 
 for command in (
+    *grading.COMMANDS,
     *progress.COMMANDS,
     *watch.COMMANDS,
     *practice.COMMANDS,

@@ -56,8 +56,8 @@ def played(
 ) -> int:  # fmt: skip
     """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit code."""
     from grader.judge import submission
-    from grader.resident import client, once
-    from grader.resident.question import PlayQuestion
+    from grader.resident import client, grade_file
+    from grader.resident.messages import PlayRequest
 
     try:
         source = submission.read(problem, file, modules)
@@ -67,13 +67,13 @@ def played(
     click.echo(click.style("\n".join(terminal.wrap(title, terminal.width())), bold=True))
     seen = 0
     if html is None:  # a page needs the exhibits themselves
-        question = PlayQuestion(str(problem.name), source, text, terminal.width(), numbers)
+        question = PlayRequest(str(problem.name), source, text, terminal.width(), numbers)
         for item in _with_sign_of_life(client.play(question), problem):
             if isinstance(item, int):
                 return item
             click.echo(f"\n{item}")
             seen += 1
-    with once.fork_server() as fork_server:
+    with grade_file.fork_server() as fork_server:
         from grader.play.session import Performance
         from grader.report.exhibits_terminal import ending, render
 
@@ -124,10 +124,10 @@ def add_to_report(report: Any, file: Path, path: Path) -> None:
     from grader.judge import submission
     from grader.play.session import Performance
     from grader.report import exhibits_page, html
-    from grader.resident import once
+    from grader.resident import grade_file
 
     try:
-        with once.fork_server() as fork_server:
+        with grade_file.fork_server() as fork_server:
             performance = Performance(problem, submission.read(problem, file), fork_server)
             shown: list[Exhibit] = list(_with_sign_of_life(performance, problem))
             played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())

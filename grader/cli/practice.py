@@ -69,17 +69,18 @@ def _session(space: "ReviewSpace", problem: Problem, edit_cmd: str | None, poll:
 
 
 def _grade_once(space: "ReviewSpace", problem: Problem) -> int:
-    from grader.cli.grading import graded
+    from grader.cli import grading
+    from grader.judge.options import GradeOptions
     from grader.judge.verdict import Verdict
     from grader.report.terminal import render
-    from grader.resident import once
+    from grader.resident import grade_file
 
     if space.under_way(problem) is None and (new := space.add(problem)):
         click.echo(f"new   {new}\n")
     file = space.file(problem)
-    report = graded(problem, file, 0, modules=space.modules)
+    report = grading.report(problem, file, GradeOptions(), modules=space.modules)
     click.echo(render(report, terminal.width()))
-    once.remember(space, report)
+    grade_file.remember(space, report)
     if report.verdict is Verdict.PASS:
         _say_end(space, problem)
     return 0 if report.verdict is Verdict.PASS else 1

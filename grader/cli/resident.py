@@ -34,11 +34,11 @@ def stop() -> None:
     """End the processes that gradings have left behind, of all courses."""
     import psutil
 
-    from grader.resident import line
+    from grader.resident import connection
 
-    found = [psutil.Process(each.process) for _, each in line.all_called() if each.is_left_behind()]
+    found = [psutil.Process(each.process) for _, each in connection.connect_to_all() if each.is_left_behind()]
     for process in found:
-        if line.runs(process.pid):
+        if connection.runs(process.pid):
             process.terminate()
     _, left = psutil.wait_procs(found, timeout=3)
     for process in left:
@@ -49,19 +49,19 @@ def stop() -> None:
 
 def states() -> Iterator[str]:
     """A sentence on each process of this user that grades for other commands."""
-    from grader.resident import line
+    from grader.resident import connection
 
-    for _, each in line.all_called():
+    for _, each in connection.connect_to_all():
         try:
-            each.say(wants="state")
-            about = _about(each.hear(), each.is_left_behind())
-        except (line.GoneError, KeyError, TypeError):
+            each.send(wants="state")
+            about = _about(each.receive(), each.is_left_behind())
+        except (connection.GoneError, KeyError, TypeError):
             about = "does not answer. `grade resident stop` ends it"
         yield f"Process {each.process} {about}."
 
 
 def _about(state: dict[str, Any], was_left_behind: bool) -> str:
-    from grader.resident.behind import IDLE_SECONDS
+    from grader.resident.spawn import IDLE_SECONDS
 
     done = counted(state["gradings"], "grading")
     since = time.strftime("%H:%M", time.localtime(state["started"]))

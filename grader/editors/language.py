@@ -12,12 +12,13 @@ from grader.course.workspace import Workspace
 from grader.errors import SupersededError
 from grader.exhibits import Progress
 from grader.judge import judge, recorded, submission
+from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.judge.verdict import Report, Verdict
 from grader.play.session import Performance
 from grader.problem import Problem
 from grader.report import exhibits_page, findings, html, place, script
-from grader.resident import client, once
+from grader.resident import client, grade_file
 from grader.resident.resident import Resident
 
 
@@ -53,7 +54,7 @@ class Learner:
             return None
         self._reports[path] = report
         if _is_in_workspace(path):
-            once.remember(space, report, digest)
+            grade_file.remember(space, report, digest)
         return report
 
     def supersede(self, path: Path) -> None:
@@ -120,7 +121,7 @@ class Learner:
             source = submission.read(problem, path)
         except UnreadableSubmissionError as error:
             raise UsageError(f"Nothing to play: {error}") from None
-        kept = contextlib.nullcontext(self._resident) if self._resident else once.fork_server()
+        kept = contextlib.nullcontext(self._resident) if self._resident else grade_file.fork_server()
         with kept as workers:
             performance = Performance(problem, source, workers)
             shown = [item for item in performance if not isinstance(item, Progress)]
@@ -145,7 +146,7 @@ class Learner:
     def _report(self, problem: Problem, path: Path, source: Submission) -> Report:
         """The report on a file: with the fork server of another program's resident judge, else by one kept here."""
         if self._resident is None and client.is_with_program():
-            return once.graded(problem, path)
+            return grade_file.report(problem, path, GradeOptions())
         self._resident = self._resident or Resident()
         return self._resident.grade(problem, source)
 

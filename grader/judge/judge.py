@@ -16,6 +16,7 @@ from grader.judge.counterexample import MOST_LEAVES, Counterexample, Part, compa
 from grader.judge.diagnose import BAD_ENTRY, Diagnosis, Evidence, diagnose, tolerance_for
 from grader.judge.examiner import Examiner
 from grader.judge.fault import Finding
+from grader.judge.options import GradeOptions
 from grader.judge.own_errors import own_errors
 from grader.judge.printed import without_logs
 from grader.judge.reference import Answers, cancel_all, prefetch
@@ -34,26 +35,29 @@ CasesByGroup = dict[str, list[Case]]
 
 
 @dataclass(frozen=True)
-class GradeOptions:
-    """How to grade a submission.
+class Shared:
+    """What a caller that grades several submissions to a problem keeps between them, so that it is computed once.
 
-    `timeout` is the total time limit of the submission's own code, in seconds; None means the problem's. Callers that grade
-    several submissions share `reference`, `cases` and `passed` between them; `cases` must be those of `seed`, and `passed` holds
-    the imported course modules that are known to pass. `grade_imports` also
-    grades the course modules that a failing file imports, and `shrink` searches for the smallest failing case. `say` receives
-    progress, and `on_check` each result as soon as it is known: its failing case may not be the smallest yet. `show` says that
-    the learner may see the cases: only then does the report hold a counterexample, and only then may the code be run on it
-    again to explain the failure.
+    Fields:
+        reference: The answers of the reference.
+        cases: The cases of the seed in `GradeOptions`, by group.
+        passed: The imported course modules that are known to pass, as digests.
     """
 
-    seed: int = 0
-    timeout: float | None = None
     reference: Answers | None = None
     cases: CasesByGroup | None = None
     passed: set[str] = field(default_factory=set)
-    grade_imports: bool = True
-    shrink: bool = True
-    show: bool = True
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who is told of a grading while it runs.
+
+    Fields:
+        say: Receives progress in words.
+        on_check: Receives each result as soon as it is known. Its failing case may not be the smallest yet.
+    """
+
     say: Say = lambda text: None
     on_check: Callable[[CheckResult], None] = lambda result: None
 
@@ -266,28 +270,40 @@ class Comparison:
         return (want[path], have[path], other.sizes) if path in want and path in have else None
 
 
-def grade(problem: Problem, submission: Submission, workers: Workers, options: GradeOptions | None = None) -> Report:
+def grade(
+    problem: Problem,
+    submission: Submission,
+    workers: Workers,
+    options: GradeOptions | None = None,
+    shared: Shared | None = None,
+    listener: Listener | None = None,
+) -> Report:
     """Grades a submission in a worker of its own: loads it, runs the checks, explains the first failure.
 
     Raises CourseError if the problem itself is unsound.
     """
-    options, start = options or GradeOptions(), monotonic()
-    reference = options.reference or recorded.reference(problem, workers)
+    options, shared, listener, start = (
+        options or GradeOptions(),
+        shared or Shared(),
+        listener or Listener(),
+        monotonic(),
+    )
+    reference = shared.reference or recorded.reference(problem, workers)
     job = submission_.job(problem)
-    examiner = Examiner(problem, workers, job, options.timeout or problem.timeout, options.say)
+    examiner = Examiner(problem, workers, job, options.timeout or problem.timeout, listener.say)
     try:
-        cases = options.cases or cases_.draw_all(problem, options.seed)
+        cases = shared.cases or cases_.draw_all(problem, options.seed)
         comparison = Comparison(problem, reference, examiner.probe, options.seed, cases)
         failure = _load(examiner, submission, comparison)
-        results = list(_run(comparison, failure, options))
-        explanation = _explain(comparison, results, failure, options)
+        results = list(_run(comparison, failure, listener))
+        explanation = _explain(comparison, results, failure, options, listener)
         stopped = _stopped(comparison, failure)
         unsteady = [unstable.REMARK] * examiner.is_unstable()
         if unsteady:
             explanation = replace(explanation, misconception=None, fault="")
     finally:
         stdout = examiner.close()
-        if options.reference is None:
+        if shared.reference is None:
             reference.close()
     earlier, fault_text, eager_stdout = None, explanation.fault, ""
     results, first = explanation.results, _first_failure(explanation.results)
@@ -303,7 +319,7 @@ def grade(problem: Problem, submission: Submission, workers: Workers, options: G
             reason = eager.reason_for_nan(problem, submission, first, fresh)
             fault_text = f"{fault_text} {reason}".strip()
     if first and options.grade_imports:
-        earlier = _earlier_failure(problem, submission, workers, first.verdict, options)
+        earlier = _earlier_failure(problem, submission, workers, first.verdict, options, shared, listener)
     return Report(
         problem, submission.filename, results, explanation.misconception, stopped.frames_text() if stopped else "",
         line=stopped.line_in(submission.filename) if stopped else 0, stdout=without_logs(stdout),
@@ -328,12 +344,12 @@ def _load(examiner: Examiner, submission: Submission, comparison: Comparison) ->
     return failure
 
 
-def _run(comparison: Comparison, failure: Failure | None, options: GradeOptions) -> Iterator[CheckResult]:
+def _run(comparison: Comparison, failure: Failure | None, listener: Listener) -> Iterator[CheckResult]:
     """The result of every check; all of them fail if the file could not be loaded."""
     for check in comparison.problem.checks:
         failed = failure and CheckResult(check, failure.verdict, failure.sentence())
         result = failed or comparison.judge(check)
-        options.on_check(result)
+        listener.on_check(result)
         yield result
 
 
@@ -349,12 +365,16 @@ class Explanation:
 
 
 def _explain(
-    comparison: Comparison, results: list[CheckResult], failure: Failure | None, options: GradeOptions
+    comparison: Comparison,
+    results: list[CheckResult],
+    failure: Failure | None,
+    options: GradeOptions,
+    listener: Listener,
 ) -> Explanation:
     first = _first_failure(results)
     if first is None or all(result.verdict in (Verdict.PASS, Verdict.NOT_ATTEMPTED) for result in results):
         return Explanation(results)
-    options.say("looking for the misconception")
+    listener.say("looking for the misconception")
     unclear = {result.check.name for result in without_consequences(results, first) if not result.judged}
     comparison.evidence = [replace(item, judged=item.check.name not in unclear) for item in comparison.evidence]
     found = comparison.diagnosis()
@@ -384,7 +404,13 @@ def _stopped(comparison: Comparison, failure: Failure | None) -> Failure | None:
 
 
 def _earlier_failure(
-    problem: Problem, submission: Submission, workers: Workers, verdict: Verdict, options: GradeOptions
+    problem: Problem,
+    submission: Submission,
+    workers: Workers,
+    verdict: Verdict,
+    options: GradeOptions,
+    shared: Shared,
+    listener: Listener,
 ) -> Report | None:
     """The report on the first imported course module, by number, that fails its own checks.
 
@@ -394,13 +420,13 @@ def _earlier_failure(
     for name in sorted(set(submission.sources) & set(catalog.names()) - {problem.name}):
         sources = imports.with_imports(name, submission.sources[name], submission.sources.get)
         key = digest([name, str(options.seed), *(part for item in sorted(sources.items()) for part in item)])
-        if key in options.passed:
+        if key in shared.passed:
             continue
-        options.say(f"grading {name}.py, which it imports")
+        listener.say(f"grading {name}.py, which it imports")
         module = Submission(f"{name}.py", sources)
         report = grade(catalog.load(name), module, workers, GradeOptions(seed=options.seed, grade_imports=False))
         if report.verdict is Verdict.PASS:
-            options.passed.add(key)
+            shared.passed.add(key)
         if report.verdict not in accepted:
             return report
     return None

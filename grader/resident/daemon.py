@@ -12,9 +12,9 @@ import psutil
 
 from commandline.errors import CommandError
 from grader.course import catalog
-from grader.resident import line, version
-from grader.resident.behind import IDLE_SECONDS
+from grader.resident import connection, version
 from grader.resident.resident import Resident
+from grader.resident.spawn import IDLE_SECONDS
 
 LEAST_MEMORY = 512 << 20  # bytes that other programs must have left
 _LOOK_SECONDS = 5.0
@@ -70,7 +70,7 @@ def _lives(process: psutil.Process) -> bool:
 def _alone() -> Iterator[bool]:
     """Whether this is the only such process for a course. Two commands may leave one behind at the same time."""
     try:
-        path = line.folder(create=True) / f"{version.fingerprint()[:16]}.lock"
+        path = connection.folder(create=True) / f"{version.fingerprint()[:16]}.lock"
         file = path.open("w")
     except OSError:  # where nobody would find it either
         yield False

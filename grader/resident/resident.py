@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import monotonic, time
 from typing import Any, Self
 
@@ -14,16 +14,17 @@ from grader.isolation.job import Job
 from grader.isolation.sandbox import ForkServer, WorkerProcess
 from grader.judge import judge, recorded
 from grader.judge import submission as submission_
-from grader.judge.judge import CasesByGroup, GradeOptions
+from grader.judge.judge import CasesByGroup, Listener, Shared
+from grader.judge.options import GradeOptions
 from grader.judge.reference import Answers
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report
 from grader.problem import Problem
 from grader.resident import version
-from grader.resident.ahead import Ahead
+from grader.resident.handlers import Handlers
+from grader.resident.precompute import Precomputer
 from grader.resident.server import Server
-from grader.resident.spares import Spares
-from grader.resident.work import Work
+from grader.resident.worker_pool import WorkerPool
 
 SPARES = 2  # a worker and a witness
 PLAYERS = 1  # spare workers for a play
@@ -70,9 +71,9 @@ class Resident:
     def __init__(self) -> None:
         self._code, self._problems = version.of_code(), version.of_problems()
         self._fork_server = ForkServer()
-        self._spares = Spares(self._fork_server)
-        self._players = Spares(self._fork_server)
-        self._ahead = Ahead()
+        self._spares = WorkerPool(self._fork_server)
+        self._players = WorkerPool(self._fork_server)
+        self._ahead = Precomputer()
         self._kept: dict[str, _Kept] = {}
         self._passed: set[str] = set()  # the versions of imported modules that pass
         self._graded = ""  # the name of the latest problem
@@ -81,7 +82,7 @@ class Resident:
         self._grading, self._changing = threading.Lock(), threading.RLock()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="resident")
         self._started, self._worked, self._gradings = time(), monotonic(), 0
-        self._server = Server(self._share, Work(self))
+        self._server = Server(self._share, Handlers(self))
 
     def __enter__(self) -> Self:
         return self
@@ -114,7 +115,13 @@ class Resident:
         with suppress(RuntimeError):  # it is being closed
             self._background.submit(self._prepare, problem.name)
 
-    def grade(self, problem: Problem, submission: Submission, options: GradeOptions | None = None) -> Report:
+    def grade(
+        self,
+        problem: Problem,
+        submission: Submission,
+        options: GradeOptions | None = None,
+        listener: Listener | None = None,
+    ) -> Report:
         """Grades a submission as `judge.grade` does, with the problem as it is on disk now.
 
         Raises CourseError if the problem is unsound, NewCodeError if this program must be started again,
@@ -129,13 +136,13 @@ class Resident:
             kept = self._keep(problem.name)
             if len(self._passed) > KEPT_IMPORTS:
                 self._passed.clear()
-            options = replace(options, reference=kept.reference, cases=kept.drawn(options.seed), passed=self._passed)
+            shared = Shared(kept.reference, kept.drawn(options.seed), self._passed)
             with self._changing:
                 self._ahead.stop()
                 self._superseded, self._running = False, (problem.name, submission)
                 self._spares.resume()
             try:
-                report = judge.grade(kept.problem, submission, self._spares, options)
+                report = judge.grade(kept.problem, submission, self._spares, options, shared, listener)
             finally:
                 self._worked, self._gradings = monotonic(), self._gradings + 1
                 with self._changing:
@@ -169,7 +176,7 @@ class Resident:
             self._stop()
             catalog.forget()
             self._fork_server = ForkServer()
-            self._spares, self._players = Spares(self._fork_server), Spares(self._fork_server)
+            self._spares, self._players = WorkerPool(self._fork_server), WorkerPool(self._fork_server)
 
     def worker(self, job: Job) -> WorkerProcess:
         """A worker for something else than grading, such as a play. May be called while a submission is graded."""

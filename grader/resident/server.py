@@ -13,13 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from grader.isolation.sandbox import ForkServer
-from grader.resident import line as line_
-from grader.resident.line import WAIT, GoneError, Line
+from grader.resident.connection import SUFFIX, WAIT, Connection, GoneError, folder
 
 _PATIENCE = 0.5  # seconds for a client to say what it wants
 
 
-def no_work(wants: str, line: Line) -> None:
+def no_work(wants: str, connection: Connection) -> None:
     """What a server does that only lends its fork server."""
 
 
@@ -31,7 +30,7 @@ class Server:
     """
 
     def __init__(
-        self, share: Callable[[Callable[[ForkServer], None]], None], work: Callable[[str, Line], None] = no_work
+        self, share: Callable[[Callable[[ForkServer], None]], None], work: Callable[[str, Connection], None] = no_work
     ) -> None:
         self._share, self._work = share, work
         self._socket: socket.socket | None = None
@@ -41,9 +40,9 @@ class Server:
         with contextlib.suppress(OSError):
             from grader.resident import version
 
-            home = line_.folder(create=True)
+            home = folder(create=True)
             self._fingerprint = version.fingerprint()
-            self._path = home / f"{self._fingerprint[:16]}{line_.SUFFIX}"
+            self._path = home / f"{self._fingerprint[:16]}{SUFFIX}"
             listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             new = home / f".{os.getpid()}"
             new.unlink(missing_ok=True)
@@ -84,14 +83,14 @@ class Server:
 
     def _answer(self, client: socket.socket) -> None:
         with client, contextlib.suppress(OSError, GoneError):
-            line = Line(client)
-            if not line.is_own():
+            connection = Connection(client)
+            if not connection.is_own():
                 return
-            wants = line.hear(_PATIENCE)
+            wants = connection.receive(_PATIENCE)
             if wants.get("fingerprint") != self._fingerprint and wants.get("wants") != "state":
                 return
             if wants.get("wants") == "fork server":
                 client.settimeout(WAIT)
                 self._share(lambda fork_server: fork_server.share(client))
             else:
-                self._work(str(wants.get("wants")), line)
+                self._work(str(wants.get("wants")), connection)

@@ -15,11 +15,11 @@ from grader.course.workspace import Workspace
 from grader.errors import ClosedError, SupersededError
 from grader.judge import judge, recorded
 from grader.judge import submission as submission_
-from grader.judge.judge import GradeOptions
+from grader.judge.judge import Listener
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.practice import notice
 from grader.problem import Problem
-from grader.resident import once
+from grader.resident import grade_file
 from grader.resident.resident import NewCodeError, Resident
 
 DEBOUNCE, QUIET = 200, 50  # milliseconds: the longest wait for further changes, and the silence that ends it earlier
@@ -253,8 +253,8 @@ class WatchSession:
             if names != self._names:
                 self._names = names
                 self._graded = {name: self._graded.get(name, stamp) for name, stamp in self._stamps().items()}
-            report = self._resident.grade(problem, source, GradeOptions(say=note, on_check=add))
-        once.remember(self.space, report, digest)
+            report = self._resident.grade(problem, source, listener=Listener(note, add))
+        grade_file.remember(self.space, report, digest)
         return report
 
     def _read(self, problem: Problem) -> submission_.Submission:

@@ -15,7 +15,7 @@ from grader.practice.review import Clock, ReviewSpace, summary
 from grader.practice.schedule import CORE, RATINGS, WHOLE
 from grader.problem import Problem
 from grader.report.markdown import to_html
-from grader.resident import once
+from grader.resident import grade_file
 from studio import attempt_files
 from studio.grading import encode
 from studio.studio import Studio
@@ -66,7 +66,7 @@ async def grade(request: Request) -> Response:
     body = await _counted(request, space, problem, text=str, base=str)
     saved, source = await run_in_threadpool(attempt_files.submit, space, problem, body["text"], body["base"])
     report = await run_in_threadpool(studio.grading.resident.grade, problem, source)
-    await run_in_threadpool(once.remember, space, report)
+    await run_in_threadpool(grade_file.remember, space, report)
     return JSONResponse(encode(report) | {"digest": saved.digest} | _ending(space, problem))
 
 

@@ -11,7 +11,8 @@ import psutil
 from grader.course import cases, catalog
 from grader.isolation.sandbox import WITHOUT, ForkServer
 from grader.judge import cache
-from grader.judge.judge import GradeOptions, grade
+from grader.judge.judge import Shared, grade
+from grader.judge.options import GradeOptions
 from grader.judge.reference import Reference
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report
@@ -81,13 +82,10 @@ class Arena:
     def grade(self, text: str, *, without: str = "", timeout: float = 30.0) -> Report:
         """The report on a file, graded without some layers of isolation."""
         submission = Submission("attack.py", {self.problem.name: text})
-        options = GradeOptions(
-            seed=SEED, timeout=timeout, reference=self.reference, cases=self.cases[SEED], grade_imports=False,
-            shrink=False,
-        )  # fmt: skip
+        options = GradeOptions(SEED, timeout, shrink=False, grade_imports=False)
         os.environ[WITHOUT] = without
         try:
-            return grade(self.problem, submission, self.fork_server, options)
+            return grade(self.problem, submission, self.fork_server, options, Shared(self.reference, self.cases[SEED]))
         finally:
             del os.environ[WITHOUT]
 

@@ -13,7 +13,8 @@ import pytest
 from grader.course import catalog
 from grader.course.imports import imported_modules
 from grader.isolation.sandbox import ForkServer
-from grader.judge.judge import GradeOptions, grade
+from grader.judge.judge import grade
+from grader.judge.options import GradeOptions
 from grader.judge.verdict import Verdict
 from grader.verify import forgery, forges
 

@@ -16,7 +16,8 @@ from grader.errors import CourseError
 from grader.handout import pack
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, recorded
-from grader.judge.judge import GradeOptions
+from grader.judge.judge import Shared
+from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission
 from grader.wire.channel import LENGTHS
 from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name
@@ -120,7 +121,7 @@ def test_misconceptions_are_named_in_it(bundle: Path, fork_server: ForkServer):
         for misconception in catalog.misconceptions(problem)[::3]:
             text = next(iter(misconception.variants(catalog.solution_text(problem)).values()))
             submission = Submission("mine.py", {problem.name: text})
-            report = judge.grade(problem, submission, fork_server, GradeOptions(reference=answers, shrink=False))
+            report = judge.grade(problem, submission, fork_server, GradeOptions(shrink=False), Shared(answers))
             assert report.misconception is not None, misconception.name
             assert report.misconception.name == misconception.name
             assert report.misconception.find == ""

@@ -13,7 +13,8 @@ import pytest
 from grader.course import cases, catalog
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
-from grader.judge.judge import GradeOptions
+from grader.judge.judge import Shared
+from grader.judge.options import GradeOptions
 from grader.judge.reference import Reference
 from grader.judge.verdict import Verdict
 from grader.report.json import PublicReport
@@ -203,15 +204,16 @@ BY_COMMAND = (
 def judged(fork_server: ForkServer) -> Iterator[Callable[[Path, float], dict[str, Any]]]:
     """A function that grades a file as the command does, without the time to start a process."""
     problem = catalog.find("07")
-    reference, public_cases = Reference(problem, fork_server), cases.draw_all(problem, 0)
+    reference = Reference(problem, fork_server)
+    shared = Shared(reference, cases.draw_all(problem, 0))
 
     def grade(path: Path, timeout: float) -> dict[str, Any]:
         try:
             source = submission.read(problem, path)
         except submission.UnreadableSubmissionError as error:
             return PublicReport.of(judge.refused(problem, path.name, Verdict.ERROR, str(error))).encode()
-        options = GradeOptions(timeout=timeout, reference=reference, cases=public_cases)
-        return PublicReport.of(judge.grade(problem, source, fork_server, options)).encode()
+        options = GradeOptions(timeout=timeout)
+        return PublicReport.of(judge.grade(problem, source, fork_server, options, shared)).encode()
 
     yield grade
     reference.close()

@@ -12,7 +12,7 @@ from grader.course.catalog import Misconception
 from grader.isolation.sandbox import ForkServer
 from grader.judge import diagnose, judge
 from grader.judge.diagnose import Evidence
-from grader.judge.judge import GradeOptions
+from grader.judge.judge import Shared
 from grader.judge.reference import Reference
 from grader.judge.session import Outcome
 from grader.judge.submission import Submission
@@ -107,7 +107,7 @@ def test_after_an_exception_only_ideas_that_raise_are_run(fork_server: ForkServe
     sources = dict(reference.submission().sources)
     sources[problem.name] = sources[problem.name].replace("self.pos_embed[:T]", "self.pos_embed[: 1 // 0]")
     try:
-        report = judge.grade(problem, Submission("mine.py", sources), fork_server, GradeOptions(reference=reference))
+        report = judge.grade(problem, Submission("mine.py", sources), fork_server, shared=Shared(reference))
     finally:
         reference.close()
     assert "ZeroDivisionError" in report.first_failure.message

@@ -2,7 +2,8 @@
 
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
-from grader.judge.judge import GradeOptions, grade
+from grader.judge.judge import grade
+from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission
 from tests.conftest import NO_SHIFT, ROOT
 

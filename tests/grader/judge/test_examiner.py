@@ -10,7 +10,8 @@ from grader.course import catalog
 from grader.isolation.job import Job
 from grader.isolation.sandbox import ForkServer, WorkerProcess
 from grader.judge import cache
-from grader.judge.judge import GradeOptions, grade
+from grader.judge.judge import grade
+from grader.judge.options import GradeOptions
 from grader.judge.session import Session
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict

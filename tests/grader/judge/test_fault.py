@@ -11,7 +11,7 @@ from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
 from grader.judge.fault import first_faulty
-from grader.judge.judge import GradeOptions
+from grader.judge.options import GradeOptions
 from grader.judge.session import Outcome
 from grader.report.json import Earlier, PublicReport
 from grader.wire.compare import Leaf

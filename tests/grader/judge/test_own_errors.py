@@ -9,7 +9,8 @@ from grader.course import cases, catalog
 from grader.course.seed import read_seed
 from grader.isolation.level import Isolation
 from grader.isolation.sandbox import ForkServer
-from grader.judge.judge import GradeOptions, grade
+from grader.judge.judge import grade
+from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission
 from tests.conftest import Grade
 

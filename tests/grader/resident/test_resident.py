@@ -11,7 +11,8 @@ from grader.course import catalog
 from grader.errors import ClosedError, SupersededError
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge
-from grader.judge.judge import GradeOptions
+from grader.judge.judge import Listener
+from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.resident import version
@@ -39,7 +40,7 @@ def test_the_verdicts_are_those_of_a_grading_from_scratch(resident):
     try:
         for text in (RIGHT, catalog.stub_text(PROBLEM), RIGHT):
             seen = []
-            report = resident.grade(PROBLEM, submission(text), GradeOptions(on_check=seen.append))
+            report = resident.grade(PROBLEM, submission(text), listener=Listener(on_check=seen.append))
             assert [item.check for item in seen] == list(PROBLEM.checks)
             assert without_time(report) == without_time(judge.grade(PROBLEM, submission(text), fork_server))
     finally:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from grader.cli.grading import graded
+from grader.cli import grading
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
+from grader.judge.options import GradeOptions
 from grader.judge.verdict import Verdict
 from grader.resident import version
 from grader.resident.client import borrowed
@@ -59,7 +60,7 @@ def test_a_lender_that_has_just_ended_is_replaced(monkeypatch):
 
     threading.Thread(target=end, daemon=True).start()
     monkeypatch.setattr("grader.resident.client.borrowed", lambda: ForkServer(ours))
-    assert graded(PROBLEM, catalog.solution_path(PROBLEM), 0).verdict is Verdict.PASS
+    assert grading.report(PROBLEM, catalog.solution_path(PROBLEM), GradeOptions()).verdict is Verdict.PASS
 
 
 def test_other_code_is_not_lent(folder, monkeypatch):

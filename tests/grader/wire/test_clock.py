@@ -12,7 +12,7 @@ import pytest
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer, WorkerProcess
 from grader.judge import judge
-from grader.judge.judge import GradeOptions
+from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.wire import clock

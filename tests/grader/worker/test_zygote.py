@@ -10,7 +10,7 @@ from grader.course import catalog
 from grader.errors import CourseError, WorkerStartError
 from grader.isolation.job import Job
 from grader.isolation.sandbox import WITHOUT, ForkServer
-from grader.judge.judge import GradeOptions, grade
+from grader.judge.judge import Shared, grade
 from grader.judge.reference import Reference
 from grader.judge.session import Session
 from grader.judge.submission import Submission
@@ -46,7 +46,7 @@ def grade_with(
 
     def grade_with(lines: str) -> Report:
         submission = Submission("mine.py", {NAME: f"{SOLUTION}\n{lines}\n"})
-        return grade(catalog.load(NAME), submission, fork_server, GradeOptions(reference=reference))
+        return grade(catalog.load(NAME), submission, fork_server, shared=Shared(reference))
 
     return grade_with
 

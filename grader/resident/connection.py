@@ -27,7 +27,7 @@ class GoneError(Exception):
     """The other side has ended, is stopped, or has sent something that is no message."""
 
 
-class Line:
+class Connection:
     """One connection. Each message is one line of JSON, an object. Raises GoneError, in every method, where there is no more."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -57,7 +57,7 @@ class Line:
         except OSError:
             return False
 
-    def say(self, patience: float = WAIT, **fields: Any) -> None:
+    def send(self, patience: float = WAIT, **fields: Any) -> None:
         """Sends a message, for which the other side must have room within so many seconds."""
         self.sock.settimeout(patience)
         try:
@@ -65,7 +65,7 @@ class Line:
         except OSError as error:
             raise GoneError(str(error)) from None
 
-    def hear(self, patience: float = WAIT) -> dict[str, Any]:
+    def receive(self, patience: float = WAIT) -> dict[str, Any]:
         """The next message, if it comes within so many seconds."""
         deadline = monotonic() + patience
         while b"\n" not in self._received:
@@ -126,23 +126,23 @@ def folder(*, create: bool = False) -> Path:
     return path
 
 
-def called(path: Path) -> Line | None:
+def connect(path: Path) -> Connection | None:
     """A connection to the judge that listens at a socket; None if there is none, or if it is not this user's."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(WAIT)
     try:
         sock.connect(str(path))
-        line = Line(sock)
+        connection = Connection(sock)
     except OSError:
         sock.close()
         return None
-    if line.is_own():
-        return line
+    if connection.is_own():
+        return connection
     sock.close()
     return None
 
 
-def all_called() -> Iterator[tuple[Path, Line]]:
+def connect_to_all() -> Iterator[tuple[Path, Connection]]:
     """A connection to each judge of this user, of whatever course and version, with the path of its socket."""
     if sys.platform != "linux":
         return
@@ -151,6 +151,6 @@ def all_called() -> Iterator[tuple[Path, Line]]:
     except OSError:
         return
     for path in paths:
-        if line := called(path):
-            with line:
-                yield path, line
+        if connection := connect(path):
+            with connection:
+                yield path, connection

@@ -1,10 +1,11 @@
-"""What a command asks a resident judge, and the answer: text and numbers, ready to be shown."""
+"""What a command asks a resident judge, and what comes back: texts, ready to be shown, so that the command imports little."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from commandline import invocation
+from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ View = Literal["terminal", "arrays", "json"]
 
 
 @dataclass(frozen=True)
-class Look:
+class Display:
     """How a verdict is shown: in which views, in how many columns, and with which command that plays the file, as
     `report.terminal.render` takes it."""
 
@@ -26,28 +27,30 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Question:
-    """A submission to grade. `timeout` is in seconds, `words` are those of `commandline.invocation` in the process that asks."""
+class GradeRequest:
+    """A submission to grade. `words` are those of `commandline.invocation` in the process that asks."""
 
     problem: str
     submission: Submission
-    look: Look = field(default_factory=Look)
-    seed: int = 0
-    timeout: float | None = None
+    options: GradeOptions = field(default_factory=GradeOptions)
+    display: Display = field(default_factory=Display)
     words: Mapping[str, list[str]] = field(default_factory=invocation.words)
 
     def encode(self) -> dict[str, Any]:
-        """The question as JSON values."""
+        """The request as JSON values."""
         return asdict(self)
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Self:
-        """The question from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
-        return cls(**{**fields, "submission": _submission(fields["submission"]), "look": Look(**fields["look"])})
+        """The request from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
+        options, display = GradeOptions.decode(fields["options"]), Display(**fields["display"])
+        return cls(
+            **{**fields, "submission": _submission(fields["submission"]), "options": options, "display": display}
+        )
 
 
 @dataclass(frozen=True)
-class PlayQuestion:
+class PlayRequest:
     """A submission to play. `text` is what to play with, `width` and `numbers` are as `exhibits_terminal.render` takes them.
 
     The first exhibits, as many as were `seen`, are not shown again.
@@ -62,17 +65,17 @@ class PlayQuestion:
     words: Mapping[str, list[str]] = field(default_factory=invocation.words)
 
     def encode(self) -> dict[str, Any]:
-        """The question as JSON values."""
+        """The request as JSON values."""
         return asdict(self)
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Self:
-        """The question from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
+        """The request from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
         return cls(**{**fields, "submission": _submission(fields["submission"])})
 
 
 @dataclass(frozen=True)
-class Answer:
+class GradeResponse:
     """A verdict: its word, its score, the name of the misconception that was found, and its views as texts."""
 
     verdict: str
@@ -81,34 +84,36 @@ class Answer:
     texts: Mapping[str, str]
 
     @classmethod
-    def of(cls, report: "Report", look: Look) -> Self:
-        """The answer that a report is."""
+    def of(cls, report: "Report", display: Display) -> Self:
+        """The response that a report is."""
         mistake = report.misconception.name if report.misconception else ""
-        return cls(str(report.verdict), report.score, mistake, {view: _text(report, look, view) for view in look.views})
+        return cls(
+            str(report.verdict), report.score, mistake, {view: _text(report, display, view) for view in display.views}
+        )
 
     def note(self, space: "Workspace", problem: "Problem", digest: str = "") -> None:
         """Notes the verdict in the log of a workspace. `digest` is that of the text that got it: the current one unless given."""
         space.remember(problem, verdict=self.verdict, score=self.score, digest=digest, mistake=self.mistake)
 
     def encode(self) -> dict[str, Any]:
-        """The answer as JSON values."""
+        """The response as JSON values."""
         return asdict(self)
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Self:
-        """The answer from JSON values. Raises TypeError on anything that `encode` did not make."""
+        """The response from JSON values. Raises TypeError on anything that `encode` did not make."""
         return cls(**fields)
 
 
-def _text(report: "Report", look: Look, view: View) -> str:
+def _text(report: "Report", display: Display, view: View) -> str:
     if view == "terminal":
         from grader.report import terminal
 
-        return terminal.render(report, look.width, play=look.play)
+        return terminal.render(report, display.width, play=display.play)
     if view == "arrays":
         from grader.report import full
 
-        return full.arrays(report.counterexample, look.width) if report.counterexample else ""
+        return full.arrays(report.counterexample, display.width) if report.counterexample else ""
     from grader.report import json
 
     return json.dumps(json.PublicReport.of(report))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.resident.line import Line
+from grader.resident.connection import Connection
 
 pytestmark = [pytest.mark.fast, pytest.mark.skipif(sys.platform != "linux", reason="other systems have no prctl")]
 
@@ -35,6 +35,6 @@ def test_a_confined_process_is_refused_whatever_its_name(kind: str, name: str, o
         server.listen()
         with subprocess.Popen([sys.executable, "-c", CLIENT, path, kind, name]) as client:
             sock, _ = server.accept()
-            with Line(sock) as line:
+            with Connection(sock) as line:
                 assert line.process == client.pid
                 assert line.is_own() is own

@@ -9,7 +9,7 @@ from pathlib import Path
 from commandline.folders import cache_folder
 from grader.paths import ROOT
 from grader.resident.client import VARIABLE, connected
-from grader.resident.line import LEFT_BEHIND
+from grader.resident.connection import LEFT_BEHIND
 
 IDLE_SECONDS = 15 * 60.0  # after which it ends
 _BOOT = f"import sys; sys.path.insert(0, sys.argv[1]); from {LEFT_BEHIND} import main; main()"

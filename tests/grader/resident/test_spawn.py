@@ -11,7 +11,7 @@ import pytest
 
 from grader.cli.resident import states
 from grader.course import catalog
-from grader.resident import behind, daemon, version
+from grader.resident import daemon, spawn, version
 from grader.resident.resident import Resident
 from tests.conftest import Grade
 
@@ -39,24 +39,24 @@ def test_where_it_is_welcome(monkeypatch, tmp_path: Path, welcome: bool, termina
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)  # as before `| less`
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     monkeypatch.setattr(os, "getsid", lambda process: 1)
-    assert behind.is_welcome(tmp_path) is welcome
-    assert not behind.is_welcome(tmp_path / "missing")
+    assert spawn.is_welcome(tmp_path) is welcome
+    assert not spawn.is_welcome(tmp_path / "missing")
 
 
 @pytest.mark.fast
 def test_root_leaves_none_behind_for_somebody_else(monkeypatch, tmp_path: Path):
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("GRADE_RESIDENT", "1")
-    assert behind.is_welcome(tmp_path)
+    assert spawn.is_welcome(tmp_path)
     user = os.getuid()
     for name in ("geteuid", "getuid"):
         monkeypatch.setattr(os, name, lambda: 0)
     monkeypatch.setenv("SUDO_UID", "1000")
-    assert not behind.is_welcome(tmp_path)
+    assert not spawn.is_welcome(tmp_path)
     monkeypatch.delenv("SUDO_UID")
     for name in ("geteuid", "getuid"):
         monkeypatch.setattr(os, name, lambda: user + 1)
-    assert not behind.is_welcome(tmp_path), "the workspace is another user's"
+    assert not spawn.is_welcome(tmp_path), "the workspace is another user's"
 
 
 def test_what_is_said_of_it(resident: Resident):

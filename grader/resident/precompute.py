@@ -13,7 +13,7 @@ from grader.problem import Case, Check, Problem
 QUIET = 2.0  # seconds after a grading: files that are saved in quick succession have the processor to themselves
 
 
-class Ahead:
+class Precomputer:
     """A thread that asks for one reference output after another."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Ahead:
             return
         self._stopped = threading.Event()
         arguments = (reference, _first_cases(problem, cases), self._stopped)
-        threading.Thread(target=self._run, args=arguments, name="ahead", daemon=True).start()
+        threading.Thread(target=self._run, args=arguments, name="precompute", daemon=True).start()
 
     def stop(self) -> None:
         """Asks for nothing more. An output that is being computed is finished."""

@@ -13,11 +13,12 @@ from commandline import invocation
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
+from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission
 from grader.play.session import Performance
 from grader.report.exhibits_terminal import render
-from grader.resident import client, line, version
-from grader.resident.question import Answer, Look, PlayQuestion, Question
+from grader.resident import client, connection, version
+from grader.resident.messages import Display, GradeRequest, GradeResponse, PlayRequest
 from tests.conftest import boot
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no zygote to share")
@@ -27,8 +28,9 @@ WRONG = Submission(f"{PROBLEM.name}.py", {PROBLEM.name: RIGHT.replace("axis=-1",
 ENDLESS = Submission(f"{PROBLEM.name}.py", {PROBLEM.name: "while True:\n    pass\n"})
 
 
-def asked(file: Submission, timeout: float | None = None) -> Question:
-    return Question(str(PROBLEM.name), file, Look(("terminal", "arrays", "json"), 72), timeout=timeout)
+def asked(file: Submission, timeout: float | None = None) -> GradeRequest:
+    display = Display(("terminal", "arrays", "json"), 72)
+    return GradeRequest(str(PROBLEM.name), file, GradeOptions(timeout=timeout), display)
 
 
 def quiet(_: str) -> None:
@@ -37,10 +39,10 @@ def quiet(_: str) -> None:
 
 def test_the_answer_is_that_of_a_grading_here(resident, fork_server: ForkServer):
     words = {"grade": ["uv run grade", "--workspace", "mine"], "harness": ["harness"]}
-    question = replace(asked(WRONG), words=words)
-    told = client.verdict(question, quiet)
+    request = replace(asked(WRONG), words=words)
+    told = client.verdict(request, quiet)
     with invocation.as_typed_in(words):
-        own = Answer.of(judge.grade(PROBLEM, WRONG, fork_server), question.look)
+        own = GradeResponse.of(judge.grade(PROBLEM, WRONG, fork_server), request.display)
     assert told is not None
     assert (told.verdict, told.score, told.mistake) == (own.verdict, own.score, own.mistake)
     assert told.verdict == "FAIL"
@@ -54,7 +56,7 @@ def test_the_answer_is_that_of_a_grading_here(resident, fork_server: ForkServer)
 def test_the_exhibits_are_those_of_a_play_here(resident):
     problem = catalog.find("01")  # whose play is quick
     source = submission.reference(problem)
-    *told, code = client.play(PlayQuestion(str(problem.name), source, None, 60, seen=1))
+    *told, code = client.play(PlayRequest(str(problem.name), source, None, 60, seen=1))
     own = [render(exhibit, 60) for exhibit in Performance(problem, source, resident)]
     assert (told, code) == (own[1:], 0)
     assert told
@@ -90,7 +92,7 @@ def test_a_client_that_hangs_up_ends_its_grading(resident):
     connected = client._accepted("verdict")
     assert connected is not None
     with connected:
-        connected.say(5, **asked(ENDLESS, timeout=120).encode())
+        connected.send(5, **asked(ENDLESS, timeout=120).encode())
         wait_until(lambda: resident._running is not None)
     began = time.monotonic()
     wait_until(lambda: not resident.is_grading)
@@ -151,12 +153,12 @@ def test_a_judge_that_does_not_work_is_not_waited_for(monkeypatch, tmp_path_fact
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("i")))
     monkeypatch.setenv(client.VARIABLE, "")
     monkeypatch.setattr(client, "WAIT", 10.0 if said else 0.05)  # the machine of the tests may be busy
-    path, heard = line.folder(create=True) / f"{version.fingerprint()[:16]}.sock", list[str]()
+    path, heard = connection.folder(create=True) / f"{version.fingerprint()[:16]}.sock", list[str]()
     with subprocess.Popen([sys.executable, "-c", _IMPOSTOR, str(path), action], stdout=subprocess.PIPE) as impostor:
         assert impostor.stdout is not None
         assert impostor.stdout.readline() == b"ready\n"
         if action == "stops before it answers":
-            wait_until(lambda: not line.runs(impostor.pid))
+            wait_until(lambda: not connection.runs(impostor.pid))
         began = time.monotonic()
         assert client.verdict(asked(WRONG), heard.append) is None
         assert time.monotonic() - began < 10

@@ -6,8 +6,9 @@ import pytest
 
 from grader.course import catalog
 from grader.judge import submission
-from grader.resident import client, once
-from grader.resident.question import Look, Question
+from grader.judge.options import GradeOptions
+from grader.resident import client, grade_file
+from grader.resident.messages import Display, GradeRequest
 
 PROBLEM = catalog.find("04")
 
@@ -17,7 +18,7 @@ PROBLEM = catalog.find("04")
 )
 def test_a_file_is_read_once(data: bytes, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A save between two readings would give the verdict of one text to another."""
-    file, read, asked = tmp_path / f"{PROBLEM.name}.py", [], list[Question]()
+    file, read, asked = tmp_path / f"{PROBLEM.name}.py", [], list[GradeRequest]()
     file.write_bytes(data)
     own = submission.read
 
@@ -27,7 +28,7 @@ def test_a_file_is_read_once(data: bytes, verdict: str, tmp_path: Path, monkeypa
 
     monkeypatch.setattr(submission, "read", counted)
     monkeypatch.setattr(client, "verdict", lambda question, say: asked.append(question))  # there is no judge
-    answer = once.answered(PROBLEM, file, Look())
+    answer = grade_file.response(PROBLEM, file, GradeOptions(), Display())
     assert answer.verdict == verdict
     assert len(read) == 1
     assert len(asked) == (verdict != "ERROR")

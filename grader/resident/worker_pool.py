@@ -8,7 +8,7 @@ from grader.isolation.job import Job
 from grader.isolation.sandbox import ForkServer, WorkerProcess
 
 
-class Spares:
+class WorkerPool:
     """A fork server with spare workers for one job. Each is handed out once, and is confined like any other worker."""
 
     def __init__(self, fork_server: ForkServer) -> None:
