@@ -31,7 +31,7 @@ from harness.hugging_face.layouts import QWEN2
 from harness.hugging_face.load import read_config
 from harness.hugging_face.parameters import shapes
 from harness.run.folder import Run
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from harness.run.state import initial_state
 
 FILES = 4

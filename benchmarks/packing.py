@@ -20,9 +20,9 @@ from timing import smoke
 
 from harness.memory import keep_freed_memory
 from harness.presets import preset
-from harness.run.feed import open_feed
+from harness.run.batch_source import open_feed
 from harness.run.folder import Run
-from harness.run.session import Session, ignore, open_session
+from harness.run.run_session import Session, ignore, open_session
 
 PACKINGS = ("packed", "padded", "segments")
 

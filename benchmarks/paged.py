@@ -30,7 +30,7 @@ from harness.model.sampling import Sampling, generate_batch, sample_key
 from harness.presets import preset
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from harness.run.state import load_state
 from harness.run.tasks import get_problems, text_task
 

@@ -30,7 +30,7 @@ from grader.course.workspace import Workspace
 from grader.judge.verdict import Report, Verdict
 from grader.problem import Problem
 from grader.resident.resident import Resident
-from grader.watch.session import WatchSession
+from grader.watch.watch_session import WatchSession
 
 BAR = 0.60
 IMPORT = [sys.executable, "-c", "import jax, flax.nnx"]

@@ -17,9 +17,9 @@ from grader.exhibits import Progress
 from grader.isolation import scratch
 from grader.isolation.sandbox import ForkServer
 from grader.judge import submission
-from grader.play.session import Performance
+from grader.play.play_session import Performance
 from grader.problem import Problem
-from grader.report import exhibits_page, html
+from grader.report import exhibits_page, html_report
 
 
 def played(problem: Problem, fork_server: ForkServer) -> tuple[str, bool]:
@@ -43,7 +43,7 @@ def main() -> None:
         fork_server.close()
         scratch.leave()
     body = "".join(article for article, _ in shown)
-    Path(page).write_text(html.page("All plays", "What the references do", body), encoding="utf-8")
+    Path(page).write_text(html_report.page("All plays", "What the references do", body), encoding="utf-8")
     sys.exit(0 if all(fine for _, fine in shown) else 1)
 
 

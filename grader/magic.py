@@ -34,14 +34,14 @@ from grader.course.workspace import Workspace
 from grader.errors import WorkerStartError
 from grader.exhibits import Ending, Exhibit, Progress
 from grader.isolation.level import Level
-from grader.judge import notebook, recorded, statements
+from grader.judge import bundled_outputs, notebook, statements
 from grader.judge import submission as submission_
 from grader.judge.judge import Listener
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
-from grader.play.session import Performance
+from grader.play.play_session import Performance
 from grader.problem import Problem
-from grader.report import exhibits_page, exhibits_terminal, html, markdown, terminal
+from grader.report import exhibits_page, exhibits_terminal, html_report, markdown_html, terminal
 from grader.resident.messages import Display, GradeResponse
 from grader.resident.resident import NewCodeError, Resident
 
@@ -144,7 +144,7 @@ class _Magics:
     def page(self, line: str) -> None:
         """Shows the page of problem NN: `%page NN`."""
         problem = catalog.find(_number(line))
-        _display(markdown.article(problem), page.as_text(page.without_hints(problem)))
+        _display(markdown_html.article(problem), page.as_text(page.without_hints(problem)))
 
     def hint(self, line: str) -> None:
         """Shows the next hint for problem NN: `%hint NN`."""
@@ -153,7 +153,7 @@ class _Magics:
         number = min(space.hints_seen(problem) + 1, len(hints))
         shown = f"**Hint {number} of {len(hints)}.** {hints[number - 1]}"
         _display(
-            f"<style>{markdown.STYLE}</style><div class='page alone'>{markdown.to_html(shown)}</div>",
+            f"<style>{markdown_html.STYLE}</style><div class='page alone'>{markdown_html.to_html(shown)}</div>",
             page.as_text(shown),
         )
         if number == len(hints) and catalog.shows_solution(problem):
@@ -270,14 +270,14 @@ class _Magics:
 
     def _verdict(self, problem: Problem, submission: Submission) -> Report:
         """Grades, and displays the report."""
-        recorded.check_gradable(problem)
+        bundled_outputs.check_gradable(problem)
         self._graded[problem.name] = submission
         line_of_progress = _Line()
         say = line_of_progress.say if problem.long_runs else lambda words: None
         report = self._resident.grade(problem, submission, listener=Listener(say))
         played = f"%play {problem.label}"
-        article = html.render(report, play=played)
-        _display(f"<style>{html.STYLE}</style>{article}", terminal.render(report, advises=False, play=played))
+        article = html_report.render(report, play=played)
+        _display(f"<style>{html_report.STYLE}</style>{article}", terminal.render(report, advises=False, play=played))
         return report
 
     def _command(self, *words: str) -> None:
@@ -305,7 +305,7 @@ class _Line:
 
 def _display_exhibits(exhibits: Sequence[Exhibit], end: Ending) -> None:
     plain = [*map(exhibits_terminal.render, exhibits), *exhibits_terminal.ending(end)]
-    _display(f"<style>{html.STYLE}</style>{exhibits_page.article('', exhibits, end)}", "\n\n".join(plain))
+    _display(f"<style>{html_report.STYLE}</style>{exhibits_page.article('', exhibits, end)}", "\n\n".join(plain))
 
 
 def _signed(text: str) -> str:

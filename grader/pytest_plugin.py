@@ -15,7 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from grader.problem import Problem
-    from grader.report.json import CheckRow, PublicReport
+    from grader.report.json_report import CheckRow, PublicReport
 
 MAX_SHOWN = 1 << 20  # bytes of a file in which the place of an entry is looked up
 
@@ -96,7 +96,7 @@ class WorkspaceFile(pytest.File):
         from grader.isolation.sandbox import ForkServer
         from grader.judge import judge, submission
         from grader.judge.verdict import Verdict
-        from grader.report.json import PublicReport
+        from grader.report.json_report import PublicReport
         from grader.resident import client
         from grader.resident.messages import Display, GradeRequest
 
@@ -153,13 +153,13 @@ class CheckItem(pytest.Item):
         """The place that an editor jumps to: the definition of the problem's first entry."""
         from commandline import files
         from commandline.text import counted
-        from grader.report import place
+        from grader.report import source_lines
 
         entry = self.file.problem.entries[0].name
         try:
             text = files.read_regular(self.path, MAX_SHOWN).decode("utf-8", "replace")
         except (OSError, files.NotRegularFileError):  # its tests say so
             text = ""
-        number = place.definition(text, entry) - 1
+        number = source_lines.definition(text, entry) - 1
         points = counted(self.file.problem.checks[self.number].points, "point")
         return self.path, number, f"problem {self.file.problem.label}: {self.name}, {points}"

@@ -17,10 +17,10 @@ import numpy as np
 
 from grader.course import catalog, selection
 from grader.judge.counterexample import Counterexample, compared
-from grader.judge.session import Mode, in_stages, measured, outcome_of
+from grader.judge.worker_session import Mode, in_stages, measured, outcome_of
 from grader.problem import Case, Problem
 from grader.problem import Check as ProblemCheck
-from grader.report import full
+from grader.report import full_arrays
 from grader.wire.compare import Leaf, on_page, select, values
 
 CASE, EXPECTED = "case.", "expected."
@@ -97,7 +97,7 @@ class Check:
             else:
                 click.echo(f"`{leaf.path}` is right")
         if expected and any(leaf.mismatch for leaf in leaves):
-            click.echo(full.arrays(Counterexample(Case({}), leaves)))
+            click.echo(full_arrays.arrays(Counterexample(Case({}), leaves)))
 
 
 def check(number: str, name: str, course: str = "") -> Check:

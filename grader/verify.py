@@ -22,12 +22,12 @@ from grader.judge.examiner import Examiner
 from grader.judge.judge import Comparison, Shared
 from grader.judge.options import GradeOptions
 from grader.judge.reference import Reference
-from grader.judge.session import Outcome
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
+from grader.judge.worker_session import Outcome
 from grader.margins import Margin, can_fail, measure_correct, measure_wrong
-from grader.play.session import Performance
-from grader.practice import core, proof
+from grader.play.play_session import Performance
+from grader.practice import hunt_soundness, short_form
 from grader.problem import Case, Check, Problem
 from grader.soundness import Row
 from grader.wire.compare import select
@@ -52,19 +52,19 @@ def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20
             yield rows[problem.name].result()
 
 
-def verify_hunts(problems: Iterable[Problem], jobs: int | None = None) -> Iterator[proof.Row]:
+def verify_hunts(problems: Iterable[Problem], jobs: int | None = None) -> Iterator[hunt_soundness.Row]:
     """A row for the hunts of each problem, in order. `jobs` problems are tried at a time."""
     chosen = list(problems)
     with cores.pool(min(jobs or cores.usable_cores(), len(chosen) or 1)) as pool:
         yield from pool.map(_prove, [problem.name for problem in chosen])
 
 
-def _prove(name: str) -> proof.Row:
+def _prove(name: str) -> hunt_soundness.Row:
     problem = catalog.load(name)
     try:
-        return proof.prove(problem, _fork_server())
+        return hunt_soundness.prove(problem, _fork_server())
     except CommandError as error:
-        return proof.Row(problem.name, complaints=[str(error)])
+        return hunt_soundness.Row(problem.name, complaints=[str(error)])
 
 
 def verify_one(name: str, seeds: int = 20) -> Row:
@@ -166,15 +166,16 @@ def _verify_verdicts(problem: Problem, reference: Reference, row: Row) -> None:
 
 def _verify_core(problem: Problem, reference: Reference, row: Row) -> None:
     """Without the lines of its core, the reference fails no check: what needs them is NOT ATTEMPTED."""
-    if not core.lines(problem):
+    if not short_form.lines(problem):
         return
-    sources = {**reference.submission().sources, problem.name: core.stub(problem)}
+    sources = {**reference.submission().sources, problem.name: short_form.stub(problem)}
     report = _grade(problem, Submission(f"{problem.name}.py", sources), reference)
     verdicts = {result.verdict for result in report.checks}
     if Verdict.NOT_ATTEMPTED not in verdicts or verdicts - {Verdict.NOT_ATTEMPTED, Verdict.PASS}:
         row.complaints.append(f"without its core, the reference is {report.verdict}: {_reason(report)}")
-    if not core.FEWEST <= core.count(problem) <= core.MOST:
-        row.complaints.append(f"its core has {core.count(problem)} lines; it must have {core.FEWEST} to {core.MOST}")
+    if not short_form.FEWEST <= short_form.count(problem) <= short_form.MOST:
+        bounds = f"{short_form.FEWEST} to {short_form.MOST}"
+        row.complaints.append(f"its core has {short_form.count(problem)} lines; it must have {bounds}")
 
 
 def _verify_checks(problem: Problem, reference: Reference, row: Row) -> None:

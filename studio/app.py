@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from commandline.errors import CommandError, UsageError
 from grader.course.page import EXPLORABLES
-from grader.report import html, markdown
+from grader.report import html_report, markdown_html
 from studio import harness_process
 from studio.guard import Front, Guard
 from studio.keys import Keys
@@ -62,7 +62,7 @@ class _StaticFiles(StaticFiles):
 
 
 def _report_style(_: Request) -> Response:
-    return Response(html.STYLE + markdown.STYLE, media_type="text/css")
+    return Response(html_report.STYLE + markdown_html.STYLE, media_type="text/css")
 
 
 def _file(path: Path) -> Callable[[Request], Response]:

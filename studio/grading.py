@@ -13,7 +13,7 @@ from grader.isolation import scratch
 from grader.judge import judge, submission
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Problem
-from grader.report import html
+from grader.report import html_report
 from grader.resident.resident import Resident
 from studio import attempt_files
 from studio.events import Events
@@ -167,6 +167,6 @@ def encode(report: Report, following: Problem | None = None) -> dict[str, Any]:
     return {
         "verdict": str(report.verdict), "score": report.score, "points": report.problem.points,
         "checks": [encode_check(result) for result in report.checks],
-        "cause": report.misconception.name if report.misconception else "", "html": html.render(report, play=""),
+        "cause": report.misconception.name if report.misconception else "", "html": html_report.render(report, play=""),
         "next": {"label": following.label, "title": following.title} if following else None,
     }  # fmt: skip

@@ -11,8 +11,8 @@ from grader.course.workspace import Workspace
 from grader.exhibits import Ending, Exhibit, Progress
 from grader.judge import submission
 from grader.judge.submission import Submission
-from grader.play import session
-from grader.play.session import Performance
+from grader.play import play_session
+from grader.play.play_session import Performance
 from grader.problem import Problem
 from grader.report import exhibits_page
 from grader.resident.resident import Resident
@@ -102,7 +102,7 @@ class Plays:
     def prepare(self, problem: Problem) -> None:
         """Starts what a play of this problem will need."""
         if plays.find(problem):
-            self._resident.prepare_worker(session.job(problem))
+            self._resident.prepare_worker(play_session.job(problem))
 
     def close(self) -> None:
         """Ends the play that is running, and its process."""

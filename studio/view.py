@@ -14,13 +14,13 @@ from starlette.responses import HTMLResponse
 from grader.course import catalog
 from grader.course.selection import selected
 from grader.problem import Problem
-from grader.report import html
+from grader.report import html_report
 from studio import harness_process
 
 THEMES = ("light", "dark")
 
 _TEMPLATES = Environment(
-    loader=FileSystemLoader([Path(__file__).parent / "templates", html.TEMPLATES]),
+    loader=FileSystemLoader([Path(__file__).parent / "templates", html_report.TEMPLATES]),
     autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
 )  # fmt: skip
 

@@ -207,7 +207,9 @@ def lender(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) ->
 @pytest.fixture(scope="session")
 def preloaded_grade() -> Iterator[Preloaded]:
     """The process that `grade` is forked from."""
-    preloaded = Preloaded("grader.cli.learner", "grader.judge.recorded", "grader.report.terminal", "grader.report.json")
+    preloaded = Preloaded(
+        "grader.cli.learner", "grader.judge.bundled_outputs", "grader.report.terminal", "grader.report.json_report"
+    )
     yield preloaded
     preloaded.close()
 

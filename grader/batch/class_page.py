@@ -16,10 +16,10 @@ from grader.batch.similarity import Pair, Piece
 from grader.batch.summary import ProblemSummary, Summary, by_learner_unused
 from grader.course.selection import selected
 from grader.judge.verdict import Verdict
-from grader.report import html
+from grader.report import html_report
 
 _HERE = Path(__file__).parent
-STYLE = html.STYLE + (_HERE / "class_page.css").read_text(encoding="utf-8")
+STYLE = html_report.STYLE + (_HERE / "class_page.css").read_text(encoding="utf-8")
 SCRIPT = (_HERE / "class_page.js").read_text(encoding="utf-8")
 MOST_PAIRS = 40  # whose files are shown beside each other; the others are listed
 _MOST_BANDS = 12  # of a histogram
@@ -87,7 +87,7 @@ def document(summary: Summary) -> str:
     """The whole page, which needs no other file. It can be read without its script, which sorts and filters."""
     size = f"{counted(len(summary.records), 'learner')}, {counted(len(summary.problems), 'problem')}"
     title = f"{summary.about[0]}: {size}" if summary.about else size
-    return html.page(title, f"{selected().title}: results of a class", render(summary), STYLE, SCRIPT)
+    return html_report.page(title, f"{selected().title}: results of a class", render(summary), STYLE, SCRIPT)
 
 
 def render(summary: Summary) -> str:
@@ -190,4 +190,4 @@ def _plain(mark: float) -> float:
 
 @cache
 def _template() -> jinja2.Template:
-    return html.environment(_HERE).get_template("class_page.jinja")
+    return html_report.environment(_HERE).get_template("class_page.jinja")

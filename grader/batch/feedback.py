@@ -25,7 +25,7 @@ from grader.batch.tasks import Graded, Task, definition
 from grader.course.selection import selected
 from grader.isolation.level import Level
 from grader.judge.verdict import Verdict
-from grader.report import formats, html
+from grader.report import formats, html_report
 from grader.report.redacted import Reveal
 
 _EXPLAINED = (Verdict.FAIL, Verdict.ERROR)  # nothing more can be said of a file that ran out of time or memory
@@ -164,7 +164,7 @@ def page(learner: str, records: Sequence[Record], summary: Summary, explained: M
             explained.get((learner, record.problem)) or _article(record) for record in records if record.is_handed_in
         ],
     )  # fmt: skip
-    return html.page(f"Results of {learner}", selected().title, body)
+    return html_report.page(f"Results of {learner}", selected().title, body)
 
 
 def _price(record: Record) -> str:
@@ -179,9 +179,9 @@ def _article(record: Record) -> str:
     """The report, which holds nothing secret."""
     if not record.report:
         return ""
-    return html.render(record.report.report(Path(record.file).name), is_final=True)
+    return html_report.render(record.report.report(Path(record.file).name), is_final=True)
 
 
 @cache
 def _template() -> jinja2.Template:
-    return html.environment(Path(__file__).parent).get_template("feedback.jinja")
+    return html_report.environment(Path(__file__).parent).get_template("feedback.jinja")

@@ -11,7 +11,7 @@ from grader.batch.records import Person, Record, by_learner, collated
 from grader.batch.roster import EXCUSED, Assignment
 from grader.batch.tables import write_csv
 from grader.report.formats import FORMATS, render
-from grader.report.json import PublicReport
+from grader.report.json_report import PublicReport
 
 
 def write_reports(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from grader.judge import cache
-from grader.report.json import PublicReport
+from grader.report.json_report import PublicReport
 from grader.report.redacted import Reveal, redacted, told
 
 COLUMNS = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from commandline.errors import UsageError
 from grader.batch import schema
 from grader.batch.records import Change, Join, Known, Mark, Person, Record, Regrade, StoredAttempt, collated
-from grader.report.json import PublicReport
+from grader.report.json_report import PublicReport
 
 DATABASE = "results.sqlite"
 OF_SLOT = "learner = ? and problem = ?"

@@ -28,7 +28,7 @@ from grader.isolation.sandbox import ForkServer
 from grader.judge import judge
 from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
-from grader.report.json import PublicReport
+from grader.report.json_report import PublicReport
 
 _AHEAD = 2  # tasks handed to each process beyond the one it works on
 # Processes that share a zygote. It forks one worker after another, 10 ms each, and a process asks for about ten a second.

@@ -25,7 +25,7 @@ from grader.batch.records import (
 )
 from grader.batch.results import DATABASE, OF_SLOT, Results, Slot, decoded
 from grader.batch.tables import write_csv
-from grader.report.json import dumps
+from grader.report.json_report import dumps
 
 TABLE, UNUSED, REGRADES = "results.csv", "unused.csv", "regrades.csv"
 JOINS, CHANGES = "joins.csv", "changes.csv"

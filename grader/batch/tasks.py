@@ -23,8 +23,8 @@ from grader.judge.reference import Reference
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
 from grader.problem import Problem
-from grader.report import html
-from grader.report.json import PublicReport
+from grader.report import html_report
+from grader.report.json_report import PublicReport
 
 CONTROL_EVERY = 50  # submissions, after which the reference must pass again
 KEPT_REFERENCES = 2  # problems whose reference worker keeps running
@@ -131,7 +131,7 @@ class BatchGrader:
         report = self._run(problem, source, task)
         if report.exited:  # a single exit may be the machine's fault
             report = self._run(problem, source, task)
-        article = html.render(report, is_final=True) if task.explain else ""
+        article = html_report.render(report, is_final=True) if task.explain else ""
         return Graded(task.learner, task.problem, PublicReport.of(report), article)
 
     def _control(self, problem: Problem, task: Task) -> None:

@@ -20,8 +20,8 @@ from grader.errors import WorkerStartError
 from grader.handout import project
 from grader.isolation.level import Isolation, Level
 from grader.isolation.sandbox import ForkServer, Workers
-from grader.judge import cache, recorded, submission
-from grader.judge.session import Session
+from grader.judge import bundled_outputs, cache, submission
+from grader.judge.worker_session import Session
 
 # What to do about each missing layer of isolation.
 REMEDIES = {
@@ -148,7 +148,7 @@ def _cache() -> Finding:
 
 def _course() -> Finding:
     count = len(catalog.names())
-    missing = [problem for problem in catalog.problems() if not recorded.is_gradable(problem)]
+    missing = [problem for problem in catalog.problems() if not bundled_outputs.is_gradable(problem)]
     if missing:
         state = f"{count} problems, {len(missing)} without a reference"
         return Finding("course", state, False, f"Restore solutions/{missing[0].folder.name}.py.")

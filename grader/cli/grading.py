@@ -159,7 +159,7 @@ def problem_(
         made, verdict = _graded(attempt, how, format_, full=full, html=html)
     except CommandError as error:
         if as_json:
-            from grader.report import json as report_json
+            from grader.report import json_report as report_json
 
             refused = report_json.PublicReport.refused(problem.name if problem else None, str(error))
             click.echo(report_json.dumps(refused))
@@ -167,7 +167,7 @@ def problem_(
     click.echo(_text(made, verdict, how, format_), nl=False)
     if made and html:
         from commandline import files
-        from grader.report.html import document
+        from grader.report.html_report import document
 
         files.write(html, document(made))
         terminal.echo(f"new   {html}", err=True)
@@ -212,7 +212,7 @@ def _text(made: "Report | None", verdict: "GradeResponse", options: GradeOptions
     if options.show and format_ in (None, "json"):
         return "\n".join([*filter(None, verdict.texts.values()), ""])
     from grader.report.formats import render
-    from grader.report.json import PublicReport
+    from grader.report.json_report import PublicReport
 
     if made and not options.show:
         from grader.report.redacted import redacted

@@ -82,11 +82,11 @@ def hunt(
 def _begin(space: "HuntSpace", problem: Problem | None) -> "UnderWay":
     """Chooses a hunt, and runs it to see its symptom. One that turns out to be unfair is not taken."""
     from grader.cli.grading import fork_server
-    from grader.practice import proof, symptoms
+    from grader.practice import hunt_soundness, symptoms
 
     seed = os.urandom(4).hex()
     with fork_server("preparing a hunt") as workers:
-        for program, failed in proof.offered(space.candidates(problem), seed, workers):
+        for program, failed in hunt_soundness.offered(space.candidates(problem), seed, workers):
             return space.begin(program, seed, symptoms.of(*failed))
     raise UsageError("There is no further hunt here. Pass more problems to get more.")
 
@@ -155,7 +155,7 @@ def _mend(space: "HuntSpace", current: "UnderWay", program: "Program") -> int:
     """Grades the mended program. What its report names would answer the other questions, so only the symptom is shown."""
     from grader.cli.grading import fork_server
     from grader.judge import submission
-    from grader.practice import hunting, symptoms, trial
+    from grader.practice import hunting, run_program, symptoms
 
     problem = program.hunt.problem
     try:
@@ -163,7 +163,7 @@ def _mend(space: "HuntSpace", current: "UnderWay", program: "Program") -> int:
     except submission.UnreadableSubmissionError as error:
         raise UsageError(f"{space.file(problem)}: {error}") from None
     with fork_server(f"grading problem {problem.label}") as workers:
-        failed = next(trial.failures(problem, source, workers), None)
+        failed = next(run_program.failures(problem, source, workers), None)
     space.note_trial(current, str(failed.result.verdict) if failed else "PASS")
     if failed:
         terminal.echo(f"Not yet. {symptoms.of(failed.result).text}")

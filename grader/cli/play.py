@@ -74,7 +74,7 @@ def played(
             click.echo(f"\n{item}")
             seen += 1
     with grade_file.fork_server() as fork_server:
-        from grader.play.session import Performance
+        from grader.play.play_session import Performance
         from grader.report.exhibits_terminal import ending, render
 
         performance = Performance(problem, source, fork_server, text)
@@ -122,8 +122,8 @@ def add_to_report(report: Any, file: Path, path: Path) -> None:
         return
     from commandline import files
     from grader.judge import submission
-    from grader.play.session import Performance
-    from grader.report import exhibits_page, html
+    from grader.play.play_session import Performance
+    from grader.report import exhibits_page, html_report
     from grader.resident import grade_file
 
     try:
@@ -131,7 +131,7 @@ def add_to_report(report: Any, file: Path, path: Path) -> None:
             performance = Performance(problem, submission.read(problem, file), fork_server)
             shown: list[Exhibit] = list(_with_sign_of_life(performance, problem))
             played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())
-            files.write(path, html.document(report, played))
+            files.write(path, html_report.document(report, played))
     except KeyboardInterrupt:
         terminal.echo(f"Stopped; {path} has the report without the play.", err=True)
 

@@ -62,7 +62,7 @@ def review(
 
 def _session(space: "ReviewSpace", problem: Problem, edit_cmd: str | None, poll: bool) -> None:
     from grader.cli import watch
-    from grader.watch.review import ReviewSession
+    from grader.watch.review_session import ReviewSession
 
     space.memory(problem)  # refuses what was never passed, before anything is started
     watch.run(lambda resident, changed: ReviewSession(space, problem, resident, changed, poll=poll), edit_cmd)
@@ -98,7 +98,7 @@ def _say_end(space: "ReviewSpace", problem: Problem) -> None:
 def _list(home: workspace.Workspace) -> None:
     """What is due, the next dates, and the calendar."""
     from grader.course.log import now
-    from grader.practice import notice, schedule
+    from grader.practice import reminders, schedule
 
     entries = home.entries()
     known = {name: memory for name, memory in schedule.memories(entries).items() if name in catalog.names()}
@@ -111,7 +111,7 @@ def _list(home: workspace.Workspace) -> None:
     if not known:
         terminal.echo("You have not passed a problem yet, so there is nothing to review. `grade next` suggests one.")
     click.echo()
-    for line in notice.calendar_text(entries, terminal.width()):
+    for line in reminders.calendar_text(entries, terminal.width()):
         click.echo(line)
 
 

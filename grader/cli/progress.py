@@ -78,9 +78,9 @@ def _row(problem: Any, standing: workspace.Standing, file: Path) -> dict[str, An
 def _say_due(space: workspace.Workspace) -> None:
     """Says how many reviews are due. Dates take a moment, so nothing is loaded before something was passed."""
     if any(row.verdict == "PASS" for row in space.progress().values()):
-        from grader.practice import notice
+        from grader.practice import reminders
 
-        if text := notice.due_text(space):
+        if text := reminders.due_text(space):
             terminal.echo(text)
 
 

@@ -110,7 +110,7 @@ def _mend(space: Any, current: Any) -> int:
     """Grades the broken piece with the others beside it."""
     from grader.cli.grading import fork_server
     from grader.judge import submission
-    from grader.practice import hunting, trial
+    from grader.practice import hunting, run_program
 
     program = space.program(current)
     problem, changed = program.hunt.problem, space.changed(current)
@@ -120,7 +120,7 @@ def _mend(space: Any, current: Any) -> int:
     except submission.UnreadableSubmissionError as error:
         raise UsageError(f"{path}: {error}") from None
     with fork_server("grading the pieces") as workers:
-        failed = next(trial.failures(problem, source, workers), None)
+        failed = next(run_program.failures(problem, source, workers), None)
     space.note(current, verdict=str(failed.result.verdict) if failed else "PASS")
     if failed:
         terminal.echo("Not yet: one piece is still broken.")

@@ -203,15 +203,15 @@ def _marked_hunts(
     roster: Path | None, formats: tuple[str, ...],
 ) -> Iterator[str]:  # fmt: skip
     from commandline.errors import UsageError
-    from grader.batch import hunts
+    from grader.batch import hunt_marks
     from grader.course import catalog
     from grader.course.seed import read_seed
 
     if seed_file is None:
         raise UsageError("--hunts needs --seed-file with the file that the hunts were handed out with.")
     chosen = catalog.select(problems) if problems else catalog.all_problems()
-    options = hunts.HuntOptions(chosen, read_seed(seed_file), least, deadlines, roster, formats)
-    return hunts.mark(submissions, results, options)
+    options = hunt_marks.HuntOptions(chosen, read_seed(seed_file), least, deadlines, roster, formats)
+    return hunt_marks.mark(submissions, results, options)
 
 
 @click.command()
@@ -254,13 +254,13 @@ def pack(
     chosen = catalog.select(problems) if problems else catalog.all_problems()
     if hunts:
         from grader.course.seed import create_seed, read_seed
-        from grader.handout import hunts as hunts_
+        from grader.handout import hunt_sheets
 
         if seed_file is None:
             raise UsageError("--hunts needs --seed-file; the file is created if needed, and marks the hunts later.")
         create_seed(seed_file)
-        names = hunts_.read_learners(learners) if learners else []
-        for line in hunts_.hand_out(directory, chosen, hunts, read_seed(seed_file), names):
+        names = hunt_sheets.read_learners(learners) if learners else []
+        for line in hunt_sheets.hand_out(directory, chosen, hunts, read_seed(seed_file), names):
             click.echo(printable(line))
         return
     if seed_file or learners:

@@ -13,7 +13,7 @@ from grader.course import catalog, workspace
 
 if TYPE_CHECKING:
     from grader.resident.resident import Resident
-    from grader.watch.session import WatchSession
+    from grader.watch.watch_session import WatchSession
 
 
 @click.command()
@@ -31,7 +31,7 @@ def watch(folder: str | None, word: str | None, edit_cmd: str | None, poll: bool
     problem = catalog.find(word) if word else space.next_problem()
     if problem is None:
         raise UsageError("You have passed every problem of the course. Name one, as in `grade watch 07`.")
-    from grader.watch.session import WatchSession
+    from grader.watch.watch_session import WatchSession
 
     run(lambda resident, changed: WatchSession(space, problem, resident, changed, poll=poll), edit_cmd, lines=lines)
 
@@ -45,8 +45,8 @@ def run(
     user's editor.
     """
     from grader.resident.resident import Resident
-    from grader.watch.printed import Printed
     from grader.watch.screen import Screen
+    from grader.watch.watch_lines import Printed
 
     editor = edit_cmd or os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     with Resident() as resident:

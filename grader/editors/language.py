@@ -11,13 +11,13 @@ from grader.course import catalog, imports, log, page, plays, selection
 from grader.course.workspace import Workspace
 from grader.errors import SupersededError
 from grader.exhibits import Progress
-from grader.judge import judge, recorded, submission
+from grader.judge import bundled_outputs, judge, submission
 from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission, UnreadableSubmissionError
 from grader.judge.verdict import Report, Verdict
-from grader.play.session import Performance
+from grader.play.play_session import Performance
 from grader.problem import Problem
-from grader.report import exhibits_page, findings, html, place, script
+from grader.report import exhibits_page, findings, html_report, script, source_lines
 from grader.resident import client, grade_file
 from grader.resident.resident import Resident
 
@@ -44,7 +44,7 @@ class Learner:
     def graded(self, path: Path) -> Report | None:
         """Grades a file as it is on disk, and records the verdict if it is that of a workspace. None if a later call ended it."""
         problem, space = self._required(path), Workspace(path.parent)
-        recorded.check_gradable(problem)
+        bundled_outputs.check_gradable(problem)
         digest = space.digest(problem)
         try:
             report = self._report(problem, path, submission.read(problem, path))
@@ -68,7 +68,7 @@ class Learner:
         problem = self._required(path)
         standing = Workspace(path.parent).standing(problem)
         state = f", {standing.state}" if standing.state else ""
-        return place.definition(
+        return source_lines.definition(
             findings.text_of(path), problem.entries[0].name
         ), f"{standing.points} of {problem.points} points{state}"
 
@@ -111,7 +111,7 @@ class Learner:
     def report(self, path: Path) -> Path:
         """The last verdict on the file as a web page with heat maps, in a temporary folder."""
         report = self._last_report(path)
-        return self._write(f"verdict_p{report.problem.label}.html", html.document(report))
+        return self._write(f"verdict_p{report.problem.label}.html", html_report.document(report))
 
     def play(self, path: Path) -> Path:
         """Plays the file in a trained model. What it shows as a web page, in a temporary folder."""

@@ -20,8 +20,8 @@ from grader.course.workspace import Workspace
 from grader.judge import submission
 from grader.judge.options import GradeOptions
 from grader.judge.verdict import Report, Verdict
-from grader.play.session import Performance
-from grader.practice import notice, schedule
+from grader.play.play_session import Performance
+from grader.practice import reminders, schedule
 from grader.problem import Check, Problem
 from grader.report import exhibits_terminal, terminal
 from grader.resident import grade_file
@@ -145,7 +145,7 @@ class Tutor:
         summary = f"{points} of {total} points; {passed} of {counted(len(problems), 'problem')} passed."
         if following := self._space.next_problem():
             summary += f" Next: problem {following.label}, {following.title}."
-        days = notice.days(self._space.entries())
+        days = reminders.days(self._space.entries())
         summary += f" Worked on {counted(len(days), 'day')}."
         body = _fence("from the learner's log", "\n".join(lines)) if lines else "Nothing has been attempted yet."
         return f"{summary}\n\n{body}"

@@ -16,7 +16,7 @@ from grader.course import plays as play_files
 from grader.course.selection import selected
 from grader.handout import project
 from grader.isolation.sandbox import ForkServer
-from grader.judge import recorded
+from grader.judge import bundled_outputs
 from grader.paths import ROOT
 from grader.problem import Problem
 
@@ -24,7 +24,7 @@ PACKAGES = ("commandline", "grader", "studio")
 _BUILDS_ON = re.compile(r"\bbuilds_on=\([\d, ]*\)")
 # Not what the editor of the studio is made from.
 WHEEL = "wheel"  # the folder of what a wheel has beside the packages
-_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "editor", recorded.OUTPUTS)
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "editor", bundled_outputs.OUTPUTS)
 
 
 def pack(
@@ -84,7 +84,7 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
             _copy(problem, target)
             if not plays:
                 (target / play_files.FILE).unlink(missing_ok=True)
-            outputs, misconceptions = recorded.record(problem, target, fork_server)
+            outputs, misconceptions = bundled_outputs.record(problem, target, fork_server)
             yield f"{problem.name}  {counted(outputs, 'recorded output')}, {counted(misconceptions, 'misconception')}"
     if book.is_available():
         (folder / "docs").mkdir()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from grader.course.catalog import Misconception
 from grader.judge.reference import Answers
-from grader.judge.session import Failure, Outcome
+from grader.judge.worker_session import Failure, Outcome
 from grader.problem import NUMERIC, UNCHECKED, Case, Check, Tolerance
 from grader.wire.compare import SAME, Leaf, Mismatch, compare, mismatches, select, to_be_equal
 

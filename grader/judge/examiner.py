@@ -10,9 +10,10 @@ from typing import Any
 from grader.isolation.job import Job
 from grader.isolation.level import Isolation
 from grader.isolation.sandbox import Workers
-from grader.judge import cache, unstable, written
+from grader.judge import cache, forbidden_names, nondeterminism
 from grader.judge.reference import definition, frame_of
-from grader.judge.session import (
+from grader.judge.submission import Submission
+from grader.judge.worker_session import (
     Failure,
     Outcome,
     Say,
@@ -25,7 +26,6 @@ from grader.judge.session import (
     probe_frame,
     without_arrays,
 )
-from grader.judge.submission import Submission
 from grader.problem import Case, Check, Problem
 from grader.wire.channel import Frame, encode
 from grader.wire.program import FILE, request
@@ -68,20 +68,20 @@ class Examiner:
 
     def probe(self, check: Check, case: Case) -> Outcome:
         """The outcome of a check's probe on a case."""
-        entries = written.entries(self.problem, check)
+        entries = forbidden_names.entries(self.problem, check)
         if entries not in self._refusals:
-            self._refusals[entries] = written.refusal(self.problem, self.submission, check)
+            self._refusals[entries] = forbidden_names.refusal(self.problem, self.submission, check)
         if refusal := self._refusals[entries]:
             return Outcome(failure=refusal)
         return in_stages(check, case, "run", (), lambda stage, frame: self._ask(stage, frame, check, case))
 
     def is_unstable(self) -> bool:
         """Whether the submission depends on the time or on random numbers; see `unstable`."""
-        if not unstable.may_be(self.submission) or self.worker.ended or not self._traced:
+        if not nondeterminism.may_be(self.submission) or self.worker.ended or not self._traced:
             return False
         fresh = Session(self.problem, self.fork_server.worker(self.job), self.seconds)
         try:
-            return unstable.differs(self.submission, fresh, self._traced)
+            return nondeterminism.differs(self.submission, fresh, self._traced)
         finally:
             fresh.worker.close()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from grader.judge.counterexample import Part, PartState
-from grader.judge.session import Outcome
+from grader.judge.worker_session import Outcome
 from grader.problem import Check, Tolerance
 from grader.wire.compare import WHOLE, Leaf, compare
 from grader.wire.relation import relation

@@ -9,21 +9,21 @@ from grader.course import cases as cases_
 from grader.course import catalog, imports
 from grader.course.catalog import Misconception
 from grader.isolation.sandbox import Workers
-from grader.judge import eager, fault, recorded, unjudged, unstable
+from grader.judge import blocked, bundled_outputs, fault, nondeterminism, rerun
 from grader.judge import submission as submission_
+from grader.judge.blocked import not_judged, without_consequences
 from grader.judge.cache import digest
 from grader.judge.counterexample import MOST_LEAVES, Counterexample, Part, compared
 from grader.judge.diagnose import BAD_ENTRY, Diagnosis, Evidence, diagnose, tolerance_for
 from grader.judge.examiner import Examiner
 from grader.judge.fault import Finding
 from grader.judge.options import GradeOptions
-from grader.judge.own_errors import own_errors
-from grader.judge.printed import without_logs
+from grader.judge.public_errors import own_errors
 from grader.judge.reference import Answers, cancel_all, prefetch
-from grader.judge.session import Failure, Outcome, Say
+from grader.judge.stdout import without_logs
 from grader.judge.submission import Submission
-from grader.judge.unjudged import not_judged, without_consequences
 from grader.judge.verdict import CheckResult, Report, Verdict
+from grader.judge.worker_session import Failure, Outcome, Say
 from grader.problem import Case, Check, Difference, Problem
 from grader.wire.compare import Leaf, Mismatch, compare, error, on_page, select, to_be_equal, values
 from grader.wire.relation import relation, right_part
@@ -148,14 +148,14 @@ class Comparison:
             shown = None if outcome.failure.kind == BAD_ENTRY else case  # a missing name is missing in all cases
             return CheckResult(check, outcome.failure.verdict, outcome.failure.sentence(), case=shown)
         if check.measures and not outcome.traced:
-            return not_judged(check, case, unjudged.traceable(outcome.notes))
+            return not_judged(check, case, blocked.traceable(outcome.notes))
         if check.traced and not outcome.traced:
             return CheckResult(check, Verdict.FAIL, _untraced(outcome.notes), case=case)
         if check.measures and (values_differ := _wrong_values(check, expected.result(), outcome)):
-            return not_judged(check, case, unjudged.program_differs(values_differ), values_differ)
+            return not_judged(check, case, blocked.program_differs(values_differ), values_differ)
         mismatch = difference(check, case, expected.result(), outcome)
         if mismatch is None and not self._agrees(check, case, outcome):
-            return not_judged(check, case, unjudged.same_output(check.agrees_with))
+            return not_judged(check, case, blocked.same_output(check.agrees_with))
         if mismatch is None:
             return CheckResult(check, Verdict.PASS, case=case)
         if check.in_words and mismatch.kind == "value":
@@ -288,7 +288,7 @@ def grade(
         listener or Listener(),
         monotonic(),
     )
-    reference = shared.reference or recorded.reference(problem, workers)
+    reference = shared.reference or bundled_outputs.reference(problem, workers)
     job = submission_.job(problem)
     examiner = Examiner(problem, workers, job, options.timeout or problem.timeout, listener.say)
     try:
@@ -298,7 +298,7 @@ def grade(
         results = list(_run(comparison, failure, listener))
         explanation = _explain(comparison, results, failure, options, listener)
         stopped = _stopped(comparison, failure)
-        unsteady = [unstable.REMARK] * examiner.is_unstable()
+        unsteady = [nondeterminism.REMARK] * examiner.is_unstable()
         if unsteady:
             explanation = replace(explanation, misconception=None, fault="")
     finally:
@@ -314,9 +314,9 @@ def grade(
         results = [replace(result, own_error=told.get(result.check.name, "")) for result in results]
     if first and options.show:
         fresh = partial(workers.worker, job)
-        eager_stdout = eager.printed_numbers(stdout, problem, submission, first, fresh)
+        eager_stdout = rerun.printed_numbers(stdout, problem, submission, first, fresh)
         if not explanation.misconception:
-            reason = eager.reason_for_nan(problem, submission, first, fresh)
+            reason = rerun.reason_for_nan(problem, submission, first, fresh)
             fault_text = f"{fault_text} {reason}".strip()
     if first and options.grade_imports:
         earlier = _earlier_failure(problem, submission, workers, first.verdict, options, shared, listener)

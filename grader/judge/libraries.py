@@ -1,4 +1,4 @@
-"""What the text of a submission may name in libraries, where a problem asks to write something: for `written.py`."""
+"""What the text of a submission may name in libraries, where a problem asks to write something: for `forbidden_names.py`."""
 
 import ast
 import importlib.util

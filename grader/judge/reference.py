@@ -13,8 +13,8 @@ from grader.errors import CourseError
 from grader.isolation.job import Limits
 from grader.isolation.sandbox import Workers
 from grader.judge import cache
-from grader.judge.session import Failure, Outcome, Session, in_stages, measured, outcome_of, probe_frame
 from grader.judge.submission import Submission, job, reference
+from grader.judge.worker_session import Failure, Outcome, Session, in_stages, measured, outcome_of, probe_frame
 from grader.problem import Case, Check, Problem
 from grader.wire.channel import Frame, encode
 

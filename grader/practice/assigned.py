@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from grader.isolation.sandbox import Workers
-from grader.practice import hunts, proof, symptoms
-from grader.practice.disguise import by_seed
+from grader.practice import hunt_soundness, hunts, symptoms
 from grader.practice.hunting import LETTERS
 from grader.practice.hunts import Hunt, Program
+from grader.practice.rename_variables import by_seed
 from grader.problem import Problem
 
 SHEET = "answers.toml"
@@ -45,7 +45,7 @@ def choose(
     problems: Sequence[Problem], count: int, seed: int, learner: str, workers: Workers
 ) -> Iterator[tuple[Program, str]]:
     """The programs of a learner's hunts, with their symptoms. Each is run, on public cases."""
-    found = proof.offered(order(problems, seed, learner), names_seed(seed, learner), workers)
+    found = hunt_soundness.offered(order(problems, seed, learner), names_seed(seed, learner), workers)
     for program, failed in islice(found, count):
         yield program, symptoms.of(*failed).text
 

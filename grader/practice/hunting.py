@@ -10,8 +10,8 @@ from grader.course import catalog, log
 from grader.course.log import Entry
 from grader.course.workspace import Workspace
 from grader.practice import hunts, symptoms
-from grader.practice.disguise import by_seed
 from grader.practice.hunts import Hunt, Program
+from grader.practice.rename_variables import by_seed
 from grader.practice.symptoms import Kind, Symptom
 from grader.problem import Problem
 

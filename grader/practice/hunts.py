@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from grader.course import catalog, imports
 from grader.course.catalog import Misconception
-from grader.practice.carry import Edit, Target
-from grader.practice.disguise import by_seed, disguised, new_names
+from grader.practice.rename_variables import by_seed, disguised, new_names
+from grader.practice.transplant import Edit, Target
 from grader.problem import Problem
 
 REFERENCE = "reference"

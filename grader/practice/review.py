@@ -12,7 +12,7 @@ from commandline.text import counted
 from grader.course import catalog, log
 from grader.course.log import Entry, Progress
 from grader.course.workspace import Standing, Workspace
-from grader.practice import core, schedule
+from grader.practice import schedule, short_form
 from grader.practice.schedule import AGAIN, CORE, RATINGS, WHOLE, Memory, Review
 from grader.problem import Problem
 
@@ -116,9 +116,9 @@ class ReviewSpace(Workspace):
         """Begins a review, or continues the one that is under way. Returns the path of a new file. Raises UsageError."""
         memory, current = self.memory(problem), self.under_way(problem)
         if current is None:
-            form = self.form or (memory.form if core.is_offered(problem) else WHOLE)
+            form = self.form or (memory.form if short_form.is_offered(problem) else WHOLE)
             if form == CORE:
-                core.require(problem)
+                short_form.require(problem)
             self.put(problem, text_of(problem, form))
             self.home.note(log.entry("reviewing", problem.name, form=form))
         elif self.form and self.form != current.form:
@@ -204,7 +204,7 @@ class ReviewSpace(Workspace):
 
 def text_of(problem: Problem, form: str) -> str:
     """The file that a review begins with."""
-    return core.stub(problem) if form == CORE else catalog.stub_text(problem)
+    return short_form.stub(problem) if form == CORE else catalog.stub_text(problem)
 
 
 def summary(memory: Memory, space: ReviewSpace, problem: Problem, *, commands: bool = True) -> list[str]:

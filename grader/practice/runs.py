@@ -22,9 +22,9 @@ from grader.course import catalog, log
 from grader.course.workspace import Workspace
 from grader.paths import ROOT
 from grader.practice import hunts, symptoms
-from grader.practice.disguise import by_seed, disguised, new_names
 from grader.practice.hunting import FOLDER, UnderWay, recorded_hunts
 from grader.practice.hunts import Hunt, Program
+from grader.practice.rename_variables import by_seed, disguised, new_names
 from grader.practice.symptoms import Symptom
 from grader.problem import Problem
 

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from grader.checks import YES
-from grader.judge.unjudged import NOT_JUDGED
+from grader.judge.blocked import NOT_JUDGED
 from grader.judge.verdict import CheckResult, Verdict
 from grader.problem import Case, Check
 from grader.wire.compare import Mismatch

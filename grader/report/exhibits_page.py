@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from grader.course.plays import Offer
 from grader.exhibits import Bars, Ending, Exhibit, HeatMap, Lines, Story, Table, Token
-from grader.report import chart, html
+from grader.report import chart, html_report
 from grader.report.exhibits_terminal import amount, ends, percent, surprising, table, visible
 from grader.report.grids import HATCHED, MOST_NUMBERS, STEPS, Cell, Panel, Scale
 
@@ -32,32 +32,32 @@ class _Measure:
 
 def document(title: str, heading: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
     """A whole page with the exhibits of a play and its end, which needs no other file."""
-    return html.page(title, heading, article(title, exhibits, end))
+    return html_report.page(title, heading, article(title, exhibits, end))
 
 
 def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
     """The exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title may be empty."""
     figures = [*map(render, exhibits), ending(end)]
-    template = html.environment().get_template("exhibits.jinja")
+    template = html_report.environment().get_template("exhibits.jinja")
     return template.module.article(title, figures)  # type: ignore[attr-defined, no-any-return]
 
 
 def ending(end: Ending) -> str:
     """How a play ended as HTML, as a report shows an error. Empty if there is nothing to say."""
-    template = html.environment().get_template("exhibits.jinja")
-    return template.module.ending(end.said, list(html.frames(end.frames)), html.last(end.printed))  # type: ignore[attr-defined, no-any-return]
+    template = html_report.environment().get_template("exhibits.jinja")
+    return template.module.ending(end.said, list(html_report.frames(end.frames)), html_report.last(end.printed))  # type: ignore[attr-defined, no-any-return]
 
 
 def offered(offer: Offer | None) -> str:
     """What a play offers at its end as HTML, with the command on a line of its own. Empty if there is nothing."""
-    template = html.environment().get_template("exhibits.jinja")
+    template = html_report.environment().get_template("exhibits.jinja")
     return template.module.offered(offer.said, offer.command) if offer else ""  # type: ignore[attr-defined]
 
 
 def render(exhibit: Exhibit) -> str:
     """The exhibit as one `<figure>`, to be shown with the STYLE of `html` inside of an `article`. All text in it is escaped."""
     heads, rows = table(exhibit)
-    macros = html.environment().get_template("exhibits.jinja").module
+    macros = html_report.environment().get_template("exhibits.jinja").module
     match exhibit:
         case Story():
             named = [_said(token, exhibit) for token in surprising(exhibit)]

@@ -8,7 +8,7 @@ from commandline import files
 from commandline.invocation import as_typed
 from grader.judge import submission
 from grader.judge.verdict import Report, Verdict
-from grader.report import place
+from grader.report import source_lines
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ def of(report: Report, path: Path) -> list[Finding]:
     text = text_of(path)
     related = (_first_fix(report.earlier, path),) if report.earlier else ()
     if report.verdict is Verdict.NOT_ATTEMPTED:
-        line = place.definition(text, problem.entries[0].name)
+        line = source_lines.definition(text, problem.entries[0].name)
         return [Finding(line, _not_graded(report), "to do", related, passed_over=True)]
-    line = place.of(report, text)
+    line = source_lines.of(report, text)
     idea = f"{report.misconception.name}. " if report.misconception else ""
     message = f"{idea}{failed.check.name}: {failed.message} ({report.score} of {problem.points} points)"
     if advice := _advice(report):
@@ -77,7 +77,7 @@ def _not_graded(report: Report) -> str:
 def _first_fix(earlier: Report, path: Path) -> tuple[Path, int, str]:
     """The place in the file of an earlier problem, beside the one at `path`, that has to be fixed first."""
     other = path.with_name(earlier.filename)
-    line = place.of(earlier, text_of(other)) if other.is_file() else 1
+    line = source_lines.of(earlier, text_of(other)) if other.is_file() else 1
     return other, line, f"Check problem {earlier.problem.label} first: this problem builds on it."
 
 

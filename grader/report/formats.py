@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from commandline.errors import UsageError
 from grader.course import catalog
 from grader.judge.verdict import Verdict
-from grader.report.json import CheckRow, MisconceptionRow, PublicReport, dumps, sentence
+from grader.report.json_report import CheckRow, MisconceptionRow, PublicReport, dumps, sentence
 
 Reports = Sequence[PublicReport]
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from commandline.errors import UsageError
 from grader.judge.verdict import Verdict
-from grader.report.json import CheckRow, PublicReport
+from grader.report.json_report import CheckRow, PublicReport
 
 # What is told: the verdict of each check; the name of the misconception, too; or also differences and advice.
 Reveal = Literal["verdict", "idea", "advice"]

@@ -8,10 +8,10 @@ import numpy as np
 
 from commandline.terminal import PLAIN, wrap
 from grader.course import catalog
-from grader.judge.unjudged import NOT_JUDGED
+from grader.judge.blocked import NOT_JUDGED
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
-from grader.report.json import sentence
+from grader.report.json_report import sentence
 from grader.wire.compare import Mismatch
 
 _COLORS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}

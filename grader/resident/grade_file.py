@@ -91,9 +91,9 @@ def _report(
     problem: "Problem", name: str, source: "Submission | str", options: GradeOptions, say: Callable[[str], None]
 ) -> "Report":
     """Returns the report on what `_read` has read of the file with that name."""
-    from grader.judge import recorded
+    from grader.judge import bundled_outputs
 
-    recorded.check_gradable(problem)
+    bundled_outputs.check_gradable(problem)
     if isinstance(source, str):
         from grader.judge import judge
         from grader.judge.verdict import Verdict

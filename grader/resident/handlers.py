@@ -54,7 +54,7 @@ class Handlers:
         connection.send(_PATIENCE, response=response.encode())
 
     def _play(self, connection: Connection, request: PlayRequest) -> None:
-        from grader.play.session import Performance, job
+        from grader.play.play_session import Performance, job
         from grader.report.exhibits_terminal import ending, render
 
         self._resident.refresh()

@@ -111,12 +111,12 @@ def _text(report: "Report", display: Display, view: View) -> str:
 
         return terminal.render(report, display.width, play=display.play)
     if view == "arrays":
-        from grader.report import full
+        from grader.report import full_arrays
 
-        return full.arrays(report.counterexample, display.width) if report.counterexample else ""
-    from grader.report import json
+        return full_arrays.arrays(report.counterexample, display.width) if report.counterexample else ""
+    from grader.report import json_report
 
-    return json.dumps(json.PublicReport.of(report))
+    return json_report.dumps(json_report.PublicReport.of(report))
 
 
 def _submission(fields: Mapping[str, Any]) -> Submission:

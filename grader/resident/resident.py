@@ -12,7 +12,7 @@ from grader.course import cases, catalog, selection
 from grader.errors import ClosedError, CourseError, SupersededError
 from grader.isolation.job import Job
 from grader.isolation.sandbox import ForkServer, WorkerProcess
-from grader.judge import judge, recorded
+from grader.judge import bundled_outputs, judge
 from grader.judge import submission as submission_
 from grader.judge.judge import CasesByGroup, Listener, Shared
 from grader.judge.options import GradeOptions
@@ -213,7 +213,7 @@ class Resident:
         """What is kept of a problem, which is now the most recent one."""
         with self._changing:
             problem = catalog.load(name)
-            kept = self._kept.pop(name, None) or _Kept(problem, recorded.reference(problem, self._fork_server))
+            kept = self._kept.pop(name, None) or _Kept(problem, bundled_outputs.reference(problem, self._fork_server))
             self._kept[name] = kept
             others = [each for each in self._kept if each not in (name, self._graded)]
             for other in others[: max(len(self._kept) - KEPT_PROBLEMS, 0)]:

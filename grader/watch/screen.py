@@ -20,7 +20,7 @@ from commandline import terminal
 from commandline.errors import CommandError
 from grader.course import page
 from grader.watch import texts
-from grader.watch.session import WatchSession
+from grader.watch.watch_session import WatchSession
 
 
 class Screen:

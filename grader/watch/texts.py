@@ -11,7 +11,7 @@ from grader.course.workspace import Workspace
 from grader.judge.verdict import Verdict
 from grader.problem import Problem
 from grader.report import terminal as report_terminal
-from grader.watch.session import State
+from grader.watch.watch_session import State
 
 _BY_VERDICT = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grader.worker import cost, notes, stablehlo
+from grader.worker import annotations, cost, stablehlo
 from grader.worker.stablehlo import ir
 
 LOOP = "stablehlo.while"
@@ -65,7 +65,7 @@ def plain(module: bytes) -> bytes:
 def _make_plain(parsed: Any) -> None:
     """Exchanges composites and names collectives of a parsed module, whose context is entered."""
     stablehlo.strip_locations(parsed)  # a submission may have named them
-    notes.strip(parsed)
+    annotations.strip(parsed)
     operations = list(stablehlo.operations(parsed))
     for number, operation in enumerate(
         each for each in operations if each.name.removeprefix("stablehlo.") in COLLECTIVES

@@ -40,7 +40,7 @@ from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
 from grader.wire.clock import Clock
 from grader.wire.program import CASE, FILE, decode
-from grader.worker import probes, raised
+from grader.worker import exceptions, probes
 from grader.worker.files import packed, remove_folders, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
 from grader.worker.subject import Reading, Say, Subject, static
@@ -184,7 +184,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
                 answer = state.answer(request)
         except BaseException as error:  # a submission may raise anything, SystemExit included
             reserve.clear()
-            answer = Frame("raised", raised.fields(error, set(sources.filenames.values())))
+            answer = Frame("raised", exceptions.fields(error, set(sources.filenames.values())))
         with contextlib.suppress(Exception):
             sys.stdout.flush()
         try:
@@ -333,4 +333,4 @@ def _false_examples(page: str) -> list[str]:
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     with np.printoptions(precision=4, suppress=True):
         runner.run(test, out=failures.append)
-    return [report[-raised.MAX_MESSAGE :] for report in failures]
+    return [report[-exceptions.MAX_MESSAGE :] for report in failures]

@@ -14,7 +14,7 @@ import numpy as np
 from flax import nnx
 
 from grader.problem import UNCHECKED, Case
-from grader.worker.mixers import decoding, with_mask
+from grader.worker.cache_probes import decoding, with_mask
 from grader.worker.pytrees import BadOutputError, fill_state, named
 from grader.worker.recorder import watching
 from grader.worker.remedies import remedy

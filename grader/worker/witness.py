@@ -14,7 +14,7 @@ import numpy as np
 
 from grader.problem import Case
 from grader.wire.program import ROWS, Input, Program
-from grader.worker import bytecode, cost, counting, in_order, lapack_calls, notes, stablehlo
+from grader.worker import annotations, bytecode, cost, counting, lapack_calls, row_loop, stablehlo
 from grader.worker.counting import UncountableError
 from grader.worker.measures import Compiled, Execution, OwnMeasure, measure
 from grader.worker.pytrees import FILLS
@@ -85,7 +85,7 @@ class Witness:
             stablehlo.prepare_linear_algebra()
         devices = devices[: program.devices]
         composed = any(each.name == counting.COMPOSITE for each in stablehlo.operations(parsed))
-        changed = composed or len(devices) > 1 or notes.has_notes(parsed)
+        changed = composed or len(devices) > 1 or annotations.has_notes(parsed)
         module = counting.plain(program.module) if changed else program.module
         return Compiled(program, stablehlo.compiled(module, devices), devices, self.mesh, parsed)
 
@@ -111,8 +111,8 @@ def _check_rows(compiled: Compiled, names: Sequence[str]) -> None:
     ]
     if numbers and compiled.program.inputs[numbers[0]].shape[0] > 1:
         try:
-            in_order.check(compiled.parsed, numbers)
-        except in_order.OutOfOrderError:
+            row_loop.check(compiled.parsed, numbers)
+        except row_loop.OutOfOrderError:
             raise RefusedProgramError(f"its program does not take `{names[0]}` one row after another") from None
 
 

@@ -54,9 +54,9 @@ def profile(
     import jax
 
     from commandline.text import counted
-    from harness.run.profile import profile as measure
-    from harness.run.profile import table
-    from harness.run.session import log_to_stderr
+    from harness.run.run_session import log_to_stderr
+    from harness.run.step_profile import profile as measure
+    from harness.run.step_profile import table
 
     # A program from the cache may have been compiled from the same operations on other lines.
     jax.config.update("jax_compilation_cache_include_metadata_in_key", True)
@@ -134,7 +134,7 @@ def open_to_measure(
 ) -> Any:
     """The session of a run, or by a preset, with other settings. Raises UsageError if there is no such run or preset."""
     from harness.run.folder import Run
-    from harness.run.session import ignore, open_session
+    from harness.run.run_session import ignore, open_session
 
     if run_name and preset_name:
         raise UsageError("A run has settings of its own; name a run or a preset, not both.")
@@ -146,7 +146,7 @@ def open_to_measure(
 
 def _with_batch_size(session: Any, batch_size: int) -> Any:
     """A session with another batch size."""
-    from harness.run.session import open_session
+    from harness.run.run_session import open_session
 
     config = dataclasses.replace(session.config, batch_size=batch_size, debug_nans=False, reward="")
     return open_session(session.run, config, session.pieces, log=session.log)

@@ -140,7 +140,7 @@ def open_model(
     from harness.pieces.load import load_pieces
     from harness.presets import unchanged
     from harness.run.folder import Run
-    from harness.run.session import ignore, log_to_stderr, open_session
+    from harness.run.run_session import ignore, log_to_stderr, open_session
 
     folder, base = imported(name)
     config = unchanged(base, f"{HUGGING_FACE}{folder}")
@@ -162,7 +162,7 @@ def open_model(
 def open_run(root: Path, run_name: str, *, no_pieces: bool = False, **changes: Any) -> Any:
     """The session of an existing run, on one device, or with `no_pieces` of the same settings without them."""
     from harness.run.folder import Run
-    from harness.run.session import ignore, open_session
+    from harness.run.run_session import ignore, open_session
 
     run = Run.find(root, run_name)
     config = dataclasses.replace(run.config(), mesh="1x1", fsdp=False, **changes)

@@ -271,7 +271,7 @@ def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Proc
     prepare_jax()
     from harness.processes import first_alone, is_first
     from harness.run.loop import train as run_training
-    from harness.run.session import log_to_stderr, open_session
+    from harness.run.run_session import log_to_stderr, open_session
 
     pieces = pieces_of(run, config, pieces_folder)
     for line in pieces.describe(config) if pieces else ():
@@ -287,7 +287,7 @@ def _report(session: Any, *, err: bool = False) -> None:
     """Prints the report of a finished run and a sample; of reinforcement learning, one from the base as well."""
     from harness.processes import count
     from harness.run.report import report
-    from harness.run.session import sample_text
+    from harness.run.run_session import sample_text
     from harness.run.state import best_sample, initial_state, written_sample
 
     click.echo(report(session), err=err)

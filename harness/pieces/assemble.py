@@ -31,7 +31,7 @@ from harness.model_config import ModelConfig
 from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to
 from harness.pieces.registry import WITHOUT_CACHE, has_segments
-from harness.pieces.zero import with_zero_step
+from harness.pieces.zero1 import with_zero_step
 from harness.training.optimizer import make_optimizer
 from harness.training.recipe import Gradients, Recipe, default_recipe
 from harness.training.sharding import ShardingRule, path_names

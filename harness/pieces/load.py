@@ -18,7 +18,7 @@ import jax
 from commandline.problem_name import ProblemName
 from harness.config import Config
 from harness.errors import HarnessError, PieceError, UsageError
-from harness.pieces import remembered
+from harness.pieces import smoke_test_cache
 from harness.pieces.registry import MODULES, PIECES, PieceSpec, has_segments
 from harness.pieces.smoke_tests import SmokeTestError
 
@@ -139,7 +139,7 @@ def load_pieces(folder: Path) -> Pieces:
     sys.path.insert(0, str(folder.absolute()))
     sys.dont_write_bytecode = True  # write nothing to the learner's workspace
     defined = {}
-    before = remembered.sources(folder)
+    before = smoke_test_cache.sources(folder)
     is_new = not any(module_name in sys.modules for module_name in COURSE_MODULES)
     for name, module_name in MODULES.items():
         file = folder / f"{module_name}.py"
@@ -150,13 +150,13 @@ def load_pieces(folder: Path) -> Pieces:
             raise PieceError(f"{module_name} was imported from {module.__file__}, not from {folder}.")
         if hasattr(module, name):
             defined[name] = getattr(module, name)
-    sources = remembered.sources(folder) | before
-    key = remembered.key(sources)
-    stubs = remembered.recall(key, defined)
+    sources = smoke_test_cache.sources(folder) | before
+    key = smoke_test_cache.key(sources)
+    stubs = smoke_test_cache.recall(key, defined)
     pieces = check_pieces(defined, folder, stubs)
     # What was imported earlier, or changes or grows while the tests run, may not be what was tested.
-    if stubs is None and is_new and remembered.sources(folder) == sources:
-        remembered.remember(key, pieces.stubs)
+    if stubs is None and is_new and smoke_test_cache.sources(folder) == sources:
+        smoke_test_cache.remember(key, pieces.stubs)
     if not pieces.by_name:
         modules = ", ".join(f"{module}.py" for module in COURSE_MODULES)
         raise UsageError(f"{folder} contains no piece yet. Pieces come from {modules}.")

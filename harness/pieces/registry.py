@@ -11,7 +11,7 @@ from harness.config import HUGGING_FACE, Config
 from harness.hugging_face.layouts import GPT2
 from harness.pieces import adapt, smoke_tests, training_smoke_tests
 from harness.pieces.smoke_tests import IDS, D, F, G, H, L, T, V, X
-from harness.pieces.zero import BETA2, is_plain_adam
+from harness.pieces.zero1 import BETA2, is_plain_adam
 from harness.presets import is_imported
 
 

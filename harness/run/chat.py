@@ -9,7 +9,7 @@ from commandline.spelling import nearest
 from harness.data.dialogues import Messages
 from harness.errors import UsageError
 from harness.model.sampling import Sampling, on_length, stream_text
-from harness.run.session import Session
+from harness.run.run_session import Session
 from harness.settings import SEEDS
 
 GREETING = "This model continues stories; it does not answer questions. Type how a story begins, or /help."

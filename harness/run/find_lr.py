@@ -12,8 +12,8 @@ import optax
 from commandline.progress import progress
 from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
-from harness.run.feed import open_feed
-from harness.run.session import Session, make_recipe
+from harness.run.batch_source import open_feed
+from harness.run.run_session import Session, make_recipe
 from harness.run.state import initial_state
 from harness.training.train_step import make_step_functions
 

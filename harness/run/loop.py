@@ -20,10 +20,10 @@ from harness.data.prepared import own_prompt
 from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
 from harness.run import charts, own_code
-from harness.run.feed import check_prompts, open_feed
+from harness.run.batch_source import check_prompts, open_feed
 from harness.run.hooks import Aside, Hook, Hooks
 from harness.run.metrics import Metrics, PendingStep
-from harness.run.session import Log, Session, sample_text
+from harness.run.run_session import Log, Session, sample_text
 from harness.run.signals import stop_signals
 from harness.run.state import completed, initial_state
 from harness.run.trackers import require_installed, tracking

@@ -13,7 +13,7 @@ from harness import processes
 from harness.errors import HarnessError
 from harness.run.folder import MetricsWriter
 from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
-from harness.run.session import Log, Session
+from harness.run.run_session import Log, Session
 from harness.training.train_step import StepMetrics
 
 MAX_SKIPPED_IN_A_ROW = 20

@@ -11,7 +11,7 @@ from jaxtyping import Bool
 
 from harness.errors import UsageError
 from harness.run.rollouts import Rewarded, continued, rewarded_by
-from harness.run.session import Session
+from harness.run.run_session import Session
 from harness.run.tasks import Prompt, Task, get_problems, text_task
 
 Z = 1.96  # deviations of a normal distribution within which 95% lie

@@ -25,7 +25,7 @@ from harness.errors import UsageError
 from harness.model.attention_maps import attention_maps
 from harness.model.sampling import Sampling, distribution
 from harness.pieces.load import attribute_errors_to
-from harness.run.session import Session
+from harness.run.run_session import Session
 from harness.run.state import load_state
 
 LIKELIEST = 10  # tokens that are named for each position

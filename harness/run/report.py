@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from harness.run.folder import training_seconds
-from harness.run.session import Session
+from harness.run.run_session import Session
 
 AVERAGED = 10  # updates at the beginning and at the end
 

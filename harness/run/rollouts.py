@@ -13,7 +13,7 @@ from harness.config import Config
 from harness.data.batches import PADDING
 from harness.model.sampling import Sampling
 from harness.pieces.load import attribute_errors_to
-from harness.run.session import Session
+from harness.run.run_session import Session
 from harness.run.state import initial_state
 from harness.run.tasks import Prompt, Task
 from harness.training.grpo import Rollouts, advantages, kl_estimate, scorer

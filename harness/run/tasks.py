@@ -20,7 +20,7 @@ from harness.data.held_out import is_held_out
 from harness.data.package_tokenizer import begin_of
 from harness.data.token_files import Tokens
 from harness.errors import PieceError, UsageError
-from harness.run.answers import number_in, numbers_and_value
+from harness.run.parse_answers import number_in, numbers_and_value
 from harness.run.rewards import GSM8K, Reward, attributed, finite, functions_of, get_reward
 
 FORMS = "arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py"

@@ -14,10 +14,10 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.problem import Case
 from grader.worker import stablehlo
+from grader.worker.call_programs import stages
 from grader.worker.measures import Execution
 from grader.worker.placement import mesh_of, step
 from grader.worker.pytrees import BadOutputError, named
-from grader.worker.stages import stages
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.toy_models import ToyLM, model_factory
 from grader.worker.tracing import given, trace_of

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from grader.problem import Case
+from grader.worker.decode_loop import stepwise
 from grader.worker.pytrees import BadOutputError
-from grader.worker.steps import stepwise
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.toy_models import ToyGPT
 from grader.worker.tracing import given

@@ -10,7 +10,7 @@ from harness.pieces.load import check_pieces
 from harness.pieces.registry import MODULES
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import open_session
+from harness.run.run_session import open_session
 from harness.run.state import load_state
 from problems.stage.weights import TOKENIZER, token
 

@@ -36,7 +36,7 @@ from harness.pieces.load import Pieces, check_pieces
 from harness.pieces.registry import MODULES, PIECES
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import Session, open_session
+from harness.run.run_session import Session, open_session
 from problems.p32_tinystories import held_out
 from problems.p32_tinystories.held_out import STORIES, TOKENIZER
 

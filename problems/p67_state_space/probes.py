@@ -9,9 +9,9 @@ import numpy as np
 from flax import nnx
 
 from grader.problem import Case
+from grader.worker.cache_probes import extended
 from grader.worker.cost import rows_in_order
 from grader.worker.measures import Execution
-from grader.worker.mixers import extended
 from grader.worker.pytrees import BadOutputError
 from grader.worker.subject import Arrays, Reading, Subject
 from grader.worker.tracing import alone, given

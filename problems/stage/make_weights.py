@@ -21,7 +21,7 @@ from harness.pieces.load import load_pieces
 from harness.presets import preset
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import log_to_stderr, open_session
+from harness.run.run_session import log_to_stderr, open_session
 from harness.run.state import load_state
 from harness.training.sharding import by_dotted_name
 from problems.stage import weights

@@ -10,7 +10,7 @@ from commandline.text import counted
 from grader.course import catalog
 from grader.course.log import Progress
 from grader.course.workspace import Standing
-from grader.practice import notice
+from grader.practice import reminders
 from grader.problem import Problem
 from grader.report import exhibits_picture
 from studio.studio import Studio
@@ -67,7 +67,7 @@ def course_map(request: Request) -> Response:
         "done": {part: sum(node.standing.passed for node in nodes) for part, nodes in parts.items()},
         "edges": _edges({node.problem.number: node for node in nodes}),
         "facts": _facts(studio, nodes),
-        "due": len(notice.due_memories(studio.space)),
+        "due": len(reminders.due_memories(studio.space)),
     }
     return render(request, "map.html", values)
 
@@ -75,7 +75,7 @@ def course_map(request: Request) -> Response:
 def _nodes(studio: Studio) -> list[Node]:
     progress, problems = studio.space.progress(), catalog.problems()
     standings, next_problem = studio.space.standings(), studio.space.next_problem()
-    exhibits, due = studio.history.exhibits(), {memory.problem for memory in notice.due_memories(studio.space)}
+    exhibits, due = studio.history.exhibits(), {memory.problem for memory in reminders.due_memories(studio.space)}
     nodes = list[Node]()
     columns: dict[str, int] = {}
     for problem in problems:

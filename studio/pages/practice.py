@@ -15,7 +15,7 @@ from starlette.routing import Route
 from commandline.errors import UsageError
 from grader.course import catalog, log
 from grader.isolation.sandbox import ForkServer
-from grader.practice import hunting, notice, proof, schedule, symptoms, trial
+from grader.practice import hunt_soundness, hunting, reminders, run_program, schedule, symptoms
 from grader.practice.hunting import LETTERS, HuntSpace, UnderWay
 from grader.practice.hunts import Program
 from grader.practice.review import clock_text
@@ -33,13 +33,14 @@ def practice(request: Request) -> Response:
     memories = {name: each for name, each in schedule.memories(entries).items() if name in names}
     ordered = sorted(memories.values(), key=lambda each: (each.due, each.problem))
     begun = hunting.recorded_hunts([entry for entry in entries if entry.problem in names])
-    weeks = notice.calendar(entries)
+    weeks = reminders.calendar(entries)
     values = {
         "reviews": [_review(memory) for memory in ordered],
         "due": len(schedule.due(memories.values())),
         "parts": _hunts_by_part(HuntSpace.of(studio.space), begun),
         "weeks": [
-            [(f"{day:%B} {day.day}, {day.year}", count, notice.level(count)) for day, count in week] for week in weeks
+            [(f"{day:%B} {day.day}, {day.year}", count, reminders.level(count)) for day, count in week]
+            for week in weeks
         ],
         "active": sum(count > 0 for week in weeks for _, count in week),
     }
@@ -106,7 +107,7 @@ async def begin(request: Request) -> Response:
 def _begin(space: HuntSpace, problem: Problem) -> None:
     seed = os.urandom(4).hex()
     with _workers() as workers:
-        for program, failed in proof.offered(space.candidates(problem), seed, workers):
+        for program, failed in hunt_soundness.offered(space.candidates(problem), seed, workers):
             space.begin(program, seed, symptoms.of(*failed))
             return
     raise UsageError(f"There is no further hunt in problem {problem.label}.")
@@ -152,7 +153,7 @@ def _mend(space: HuntSpace, current: UnderWay, text: str, base: str) -> dict[str
     saved, source = attempt_files.submit(space, problem, text, base)
     digest = {"digest": saved.digest}
     with _workers() as workers:
-        failed = next(trial.failures(problem, source, workers), None)
+        failed = next(run_program.failures(problem, source, workers), None)
     space.note_trial(current, str(failed.result.verdict) if failed else "PASS")
     if failed:
         return digest | {"right": False, "says": f"Not yet. {symptoms.of(failed.result).text}"}

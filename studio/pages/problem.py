@@ -11,7 +11,7 @@ from grader.course import catalog, page, plays
 from grader.course.log import Progress
 from grader.exhibits import TEXT
 from grader.problem import Problem
-from grader.report.markdown import to_html
+from grader.report.markdown_html import to_html
 from studio import attempt_files
 from studio.studio import Studio
 from studio.view import problem_at, read_json, render

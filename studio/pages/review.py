@@ -10,11 +10,11 @@ from starlette.routing import Route
 
 from commandline.errors import UsageError
 from grader.course import page
-from grader.practice import core
+from grader.practice import short_form
 from grader.practice.review import Clock, ReviewSpace, summary
 from grader.practice.schedule import CORE, RATINGS, WHOLE
 from grader.problem import Problem
-from grader.report.markdown import to_html
+from grader.report.markdown_html import to_html
 from grader.resident import grade_file
 from studio import attempt_files
 from studio.grading import encode
@@ -31,7 +31,7 @@ def review_page(request: Request) -> Response:
     hints = page.hints(problem)
     values: dict[str, Any] = {
         "problem": problem, "current": current, "form": memory.form, "ratings": RATINGS,
-        "lines": core.count(problem) if core.is_offered(problem) else 0, "state": {"label": problem.label},
+        "lines": short_form.count(problem) if short_form.is_offered(problem) else 0, "state": {"label": problem.label},
     }  # fmt: skip
     if current:
         studio.grading.prepare(problem)

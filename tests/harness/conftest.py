@@ -26,7 +26,7 @@ from harness.cli.main import main
 from harness.config import Config
 from harness.pieces.load import Pieces, load_pieces
 from harness.pieces.registry import MODULES
-from harness.run import session
+from harness.run import run_session
 from tests.conftest import ROOT, Run
 from tests.forked import Preloaded
 
@@ -52,7 +52,7 @@ def compiled_programs(cache_folder: Path) -> None:
 def traced_once() -> Iterator[None]:
     """Sessions with the same settings share what is traced, in all files: runs of one user seldom have so many settings."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "_functions", functools.lru_cache(maxsize=32)(session._functions.__wrapped__))
+        patch.setattr(run_session, "_functions", functools.lru_cache(maxsize=32)(run_session._functions.__wrapped__))
         yield
 
 

@@ -13,7 +13,7 @@ from grader.exhibits import Exhibit, HeatMap, Progress, Story
 from grader.isolation.sandbox import ForkServer
 from grader.judge import submission as submission_
 from grader.judge.submission import Submission
-from grader.play.session import Performance
+from grader.play.play_session import Performance
 from grader.report.exhibits_page import document
 from grader.report.exhibits_terminal import WIDTH, render
 from problems.stage import model, telling, weights

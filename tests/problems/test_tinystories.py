@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec
 
 from grader.course import cases, catalog
 from grader.isolation.sandbox import ForkServer
-from grader.judge import recorded
+from grader.judge import bundled_outputs
 from grader.judge.examiner import Examiner
 from grader.judge.judge import Comparison
 from grader.judge.submission import Submission, job
@@ -164,7 +164,7 @@ def test_only_programs_earn_points_for_losses(text: str, fork_server: ForkServer
     problem = catalog.load("p32_tinystories")
     submission = Submission("p32_tinystories.py", {problem.name: text + GOOD})
     checks = [check for check in problem.checks if check.name in ("loss after a short run", "validation loss")]
-    reference = recorded.reference(problem, fork_server)
+    reference = bundled_outputs.reference(problem, fork_server)
     examiner = Examiner(problem, fork_server, job(problem), problem.timeout)
     try:
         assert examiner.load(submission) is None

@@ -15,7 +15,7 @@ from grader.batch.store import Store
 from grader.course import catalog
 from grader.judge import judge
 from grader.judge.verdict import Verdict
-from grader.report.json import MisconceptionRow, PublicReport
+from grader.report.json_report import MisconceptionRow, PublicReport
 from tests.grader.batch.conftest import NAME, OWN
 from tests.studio.conftest import Server, axe
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from harness.presets import preset
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from tests.studio.conftest import Server, axe, enter
 from tests.studio.test_guard import ask
 

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from grader.worker import steps
+from grader.worker import decode_loop
 
 LOSES = ("one compilation", "size of the cache", "work of one step")
-GRAPH, SCAN = [], steps._scan
+GRAPH, SCAN = [], decode_loop._scan
 
 
 def _logits(model, token_ids):
@@ -43,7 +43,7 @@ def _with_the_text(turn, cache, rows):
 
 def empty_cache(model, context):
     GRAPH.append(nnx.split(model)[0])
-    steps._scan = _with_the_text
+    decode_loop._scan = _with_the_text
     return jnp.zeros(1)
 
 

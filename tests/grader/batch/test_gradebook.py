@@ -13,7 +13,7 @@ from grader.batch.roster import Assignment
 from grader.course import catalog
 from grader.judge import judge
 from grader.judge.verdict import Verdict
-from grader.report.json import PublicReport
+from grader.report.json_report import PublicReport
 from tests.grader.batch.conftest import NAME
 
 pytestmark = pytest.mark.fast

@@ -16,7 +16,7 @@ from grader.batch.results import Results
 from grader.batch.store import Store
 from grader.course import catalog
 from grader.judge.verdict import Verdict
-from grader.report.json import CheckRow, PublicReport
+from grader.report.json_report import CheckRow, PublicReport
 from tests.conftest import Grade
 from tests.grader.batch.conftest import GOOD, NAME, WRONG, rows, table, zipped
 

@@ -20,7 +20,7 @@ from grader.batch.store import Store
 from grader.course import catalog
 from grader.isolation.level import Isolation, Level
 from grader.judge.verdict import Verdict
-from grader.report.json import MisconceptionRow, PublicReport
+from grader.report.json_report import MisconceptionRow, PublicReport
 from tests.conftest import Grade, boot
 from tests.grader.batch import canvas
 from tests.grader.batch.canvas import COURSE, TOKEN, Canvas

@@ -12,7 +12,7 @@ from grader.batch import command
 from grader.batch.command import BatchOptions
 from grader.course import catalog
 from grader.judge.verdict import Verdict
-from grader.report.json import CheckRow, PublicReport
+from grader.report.json_report import CheckRow, PublicReport
 from tests.grader.batch.conftest import GOOD, NAME, WRONG, Submit, rows, table
 
 CHECKS = [check.name for check in catalog.load(NAME).checks]

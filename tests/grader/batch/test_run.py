@@ -13,7 +13,7 @@ from grader.batch.faults import Faults
 from grader.batch.tasks import Graded, Task
 from grader.isolation.level import Level
 from grader.judge.verdict import Verdict
-from grader.report.json import PublicReport
+from grader.report.json_report import PublicReport
 from tests.conftest import ROOT, Grade, boot
 from tests.grader.batch.conftest import GOOD, NAME, stored
 from tests.grader.report.reports import report_of

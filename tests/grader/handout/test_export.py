@@ -17,7 +17,7 @@ from commandline.errors import UsageError
 from grader.course import catalog
 from grader.course.workspace import Workspace
 from grader.handout import export
-from grader.judge import recorded
+from grader.judge import bundled_outputs
 from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name, write_program
 from tests.grader.report.test_formats import RUNNER, check_classroom50
 
@@ -231,7 +231,7 @@ def test_classroom50_gets_nothing_from_the_solutions(classroom50: Path):
 
 def test_a_folder_too_large_for_classroom50_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(export, "CLASSROOM50_MOST_BYTES", 1 << 10)
-    monkeypatch.setattr(recorded, "record", lambda *arguments: (0, 0))
+    monkeypatch.setattr(bundled_outputs, "record", lambda *arguments: (0, 0))
     with pytest.raises(UsageError, match="Export fewer problems"):
         list(export.classroom50(tmp_path / "autograder", [catalog.find("07")]))
     assert list(tmp_path.iterdir()) == []

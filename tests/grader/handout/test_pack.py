@@ -15,7 +15,7 @@ from grader.course.cases import draw_all
 from grader.errors import CourseError
 from grader.handout import pack
 from grader.isolation.sandbox import ForkServer
-from grader.judge import judge, recorded
+from grader.judge import bundled_outputs, judge
 from grader.judge.judge import Shared
 from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission
@@ -75,7 +75,7 @@ def test_it_has_nothing_from_the_solutions(bundle: Path):
 @pytest.mark.thorough
 def test_where_a_misconception_fails_in_the_reference_is_not_recorded(tmp_path: Path, fork_server: ForkServer):
     """The lines of a traceback are the reference's. Some misconceptions of problem 01 raise an exception."""
-    recorded.record(catalog.find("01"), tmp_path, fork_server)
+    bundled_outputs.record(catalog.find("01"), tmp_path, fork_server)
     raised = [data for _, data in contents(tmp_path) if b'"kind": "raised"' in data]
     assert raised
     for data in raised:
@@ -116,7 +116,7 @@ def test_misconceptions_are_named_in_it(bundle: Path, fork_server: ForkServer):
     """As with the course itself: every third one, to save time."""
     problem = catalog.find("07")
     packed = replace(problem, folder=bundle / "problems" / problem.name)
-    answers = recorded.Recorded(packed)
+    answers = bundled_outputs.Recorded(packed)
     try:
         for misconception in catalog.misconceptions(problem)[::3]:
             text = next(iter(misconception.variants(catalog.solution_text(problem)).values()))
@@ -131,7 +131,7 @@ def test_misconceptions_are_named_in_it(bundle: Path, fork_server: ForkServer):
 
 def test_equal_recordings_are_equal_files(bundle: Path, tmp_path: Path, fork_server: ForkServer):
     problem = catalog.find("07")
-    recorded.record(problem, tmp_path, fork_server)
+    bundled_outputs.record(problem, tmp_path, fork_server)
     assert (tmp_path / "outputs.zip").read_bytes() == (bundle / "problems" / problem.name / "outputs.zip").read_bytes()
 
 
@@ -148,7 +148,7 @@ def test_damaged_recordings_are_an_error_of_the_bundle(bundle: Path, tmp_path: P
     packed = replace(problem, folder=tmp_path)
 
     def read_all() -> None:
-        answers = recorded.Recorded(packed)
+        answers = bundled_outputs.Recorded(packed)
         for check in problem.checks:
             for case in draw_all(packed, 0)[check.cases]:
                 for variant in ("", *answers.misconceptions):
@@ -249,7 +249,7 @@ def test_an_error_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def fail(*args: object) -> int:
         raise error
 
-    monkeypatch.setattr(recorded, "record", fail)
+    monkeypatch.setattr(bundled_outputs, "record", fail)
     folder = tmp_path / "bundle"
     if exists:
         folder.mkdir()

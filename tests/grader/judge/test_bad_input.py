@@ -17,7 +17,7 @@ from grader.judge.judge import Shared
 from grader.judge.options import GradeOptions
 from grader.judge.reference import Reference
 from grader.judge.verdict import Verdict
-from grader.report.json import PublicReport
+from grader.report.json_report import PublicReport
 from tests.conftest import ROOT, Grade
 
 HEAD = "import jax, jax.numpy as jnp, numpy as np, optax\nfrom flax import nnx\n"

@@ -14,8 +14,8 @@ from grader.judge import diagnose, judge
 from grader.judge.diagnose import Evidence
 from grader.judge.judge import Shared
 from grader.judge.reference import Reference
-from grader.judge.session import Outcome
 from grader.judge.submission import Submission
+from grader.judge.worker_session import Outcome
 from grader.problem import Case, Check, Tolerance
 from grader.wire.compare import Leaf
 from tests.conftest import ROOT, Grade, misconception_name

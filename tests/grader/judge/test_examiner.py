@@ -12,9 +12,9 @@ from grader.isolation.sandbox import ForkServer, WorkerProcess
 from grader.judge import cache
 from grader.judge.judge import grade
 from grader.judge.options import GradeOptions
-from grader.judge.session import Session
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report, Verdict
+from grader.judge.worker_session import Session
 from grader.verify import forgery
 from grader.wire.channel import Frame
 

@@ -12,8 +12,8 @@ from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
 from grader.judge.fault import first_faulty
 from grader.judge.options import GradeOptions
-from grader.judge.session import Outcome
-from grader.report.json import Earlier, PublicReport
+from grader.judge.worker_session import Outcome
+from grader.report.json_report import Earlier, PublicReport
 from grader.wire.compare import Leaf
 from tests.conftest import ROOT, Grade, misconception_name
 

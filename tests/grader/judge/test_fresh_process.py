@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from grader.course import cases, catalog
-from grader.judge.session import Outcome, Stage, in_stages
+from grader.judge.worker_session import Outcome, Stage, in_stages
 from grader.wire.channel import Frame
 from grader.wire.compare import Leaf
 from tests.conftest import ROOT, Grade

@@ -12,10 +12,10 @@ from grader.course import catalog
 from grader.course.workspace import Workspace
 from grader.judge.verdict import CheckResult, Verdict
 from grader.practice import hunting, hunts, symptoms
-from grader.practice.carry import Edit, Target
-from grader.practice.disguise import disguised, new_names
 from grader.practice.hunting import HuntSpace
+from grader.practice.rename_variables import disguised, new_names
 from grader.practice.symptoms import Symptom
+from grader.practice.transplant import Edit, Target
 from grader.problem import Case
 from grader.wire.compare import Mismatch
 

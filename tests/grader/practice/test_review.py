@@ -5,7 +5,7 @@ import pytest
 from commandline.errors import UsageError
 from grader.course import catalog, log
 from grader.course.workspace import Workspace
-from grader.practice import core, review, schedule
+from grader.practice import review, schedule, short_form
 from grader.practice.review import Clock, ReviewSpace
 
 LOSS, HEADS = catalog.find("07"), catalog.find("03")
@@ -105,19 +105,21 @@ def test_a_young_memory_is_reviewed_by_its_core(home):
     home.remember(HEADS, verdict="PASS", score=HEADS.points)
     space = ReviewSpace.of(home)
     space.add(HEADS)
-    assert space.file(HEADS).read_text() == core.stub(HEADS)
-    assert "raise NotImplementedError" in core.stub(HEADS)
-    assert "self.q_proj = " in core.stub(HEADS)
-    assert "einsum" not in core.stub(HEADS)
+    assert space.file(HEADS).read_text() == short_form.stub(HEADS)
+    assert "raise NotImplementedError" in short_form.stub(HEADS)
+    assert "self.q_proj = " in short_form.stub(HEADS)
+    assert "einsum" not in short_form.stub(HEADS)
     with pytest.raises(UsageError, match="is under way: the core"):
         ReviewSpace.of(home, "whole").add(HEADS)
 
 
 def test_every_problem_but_the_capstone_has_a_core():
     for problem in catalog.problems():
-        count = core.count(problem)
-        assert core.FEWEST <= count <= core.MOST or (problem.slug, count) == ("tinystories", 0), problem.name
-        assert (core.stub(problem) == catalog.solution_text(problem)) == (count == 0)
+        count = short_form.count(problem)
+        assert short_form.FEWEST <= count <= short_form.MOST or (problem.slug, count) == ("tinystories", 0), (
+            problem.name
+        )
+        assert (short_form.stub(problem) == catalog.solution_text(problem)) == (count == 0)
 
 
 def test_imports_are_read_from_the_workspace(home, tmp_path):
@@ -132,13 +134,13 @@ def test_imports_are_read_from_the_workspace(home, tmp_path):
 
 
 def test_what_is_due_is_said_on_its_day(home, monkeypatch):
-    from grader.practice import notice
+    from grader.practice import reminders
 
-    assert notice.due_text(home) == ""
+    assert reminders.due_text(home) == ""
     due = ReviewSpace.of(home).memory(LOSS).due
     log.set_today(due)
     try:
-        assert notice.due_text(home) == "1 review due today: `grade review`."
+        assert reminders.due_text(home) == "1 review due today: `grade review`."
         assert ReviewSpace.of(home).next_problem() == LOSS
     finally:
         log.set_today(None)

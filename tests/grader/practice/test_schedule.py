@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from grader.course import log
 from grader.course.log import Entry
-from grader.practice import notice, schedule
+from grader.practice import reminders, schedule
 from grader.practice.schedule import AGAIN, EASY, GOOD, HARD, RATINGS
 
 NAMES = ("p01_token_embedding", "p02_causal_attention", "p07_next_token_loss")
@@ -84,7 +84,7 @@ def test_a_year(tmp_path_factory, actions):
         assert memory.reviews == sorted(memory.reviews, key=lambda review: review.at)
     assert schedule.due(found.values(), date(2200, 1, 1)) == sorted(found.values(), key=lambda memory: memory.due)
     worked = sum(entry.kind in ("graded", "reviewed") for entry in entries)
-    assert sum(notice.days(entries).values()) == worked
+    assert sum(reminders.days(entries).values()) == worked
 
 
 def graded(number: int, verdict: str, mistake: str = "") -> Entry:
@@ -138,7 +138,7 @@ def test_a_memory_is_young_until_it_held():
 
 
 def test_the_calendar_ends_today():
-    weeks = notice.calendar([graded(1, "PASS")], date(2026, 3, 4))
+    weeks = reminders.calendar([graded(1, "PASS")], date(2026, 3, 4))
     assert (len(weeks), weeks[-1][-1][0], weeks[0][0][0].weekday()) == (53, date(2026, 3, 4), 0)
     assert weeks[-2][-1] == (date(2026, 3, 1), 1)
     assert sum(count for week in weeks for _, count in week) == 1

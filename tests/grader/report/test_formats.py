@@ -12,7 +12,7 @@ from grader.batch.gradebook import GRADEBOOKS
 from grader.cli import teacher
 from grader.judge.verdict import Verdict
 from grader.report import formats
-from grader.report.json import PublicReport
+from grader.report.json_report import PublicReport
 from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name
 from tests.grader.report.reports import report_of
 

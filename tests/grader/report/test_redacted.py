@@ -10,8 +10,8 @@ from grader.isolation.level import Isolation, Level
 from grader.judge.counterexample import Counterexample
 from grader.judge.verdict import Verdict
 from grader.problem import Case
-from grader.report import formats, html
-from grader.report.json import MisconceptionRow, PublicReport, dumps
+from grader.report import formats, html_report
+from grader.report.json_report import MisconceptionRow, PublicReport, dumps
 from grader.report.redacted import Reveal, redacted, told
 from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name
 from tests.grader.report.reports import report_of
@@ -83,7 +83,7 @@ def wrong() -> PublicReport:
 )
 def test_a_learner_is_told_as_much_as_the_teacher_wants(reveal: Reveal, shown: list[str]):
     report = told(wrong(), reveal)
-    everything = dumps(report) + html.render(report.report("mine.py"), is_final=True) + formats.text([report])
+    everything = dumps(report) + html_report.render(report.report("mine.py"), is_final=True) + formats.text([report])
     for text in ("no shift", "Shift them.", "a number differs", "in `attn`", "slow"):
         assert (text in everything) == (text in shown), text
     assert [check.verdict for check in report.checks] == [Verdict.FAIL, Verdict.PASS]

@@ -15,7 +15,7 @@ from grader.isolation.sandbox import ForkServer
 from grader.judge import judge, submission
 from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission
-from grader.play.session import Performance
+from grader.play.play_session import Performance
 from grader.report.exhibits_terminal import render
 from grader.resident import client, connection, version
 from grader.resident.messages import Display, GradeRequest, GradeResponse, PlayRequest

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from grader.judge.session import failure_from
+from grader.judge.worker_session import failure_from
 from grader.wire.clock import Clock
+from grader.worker.exceptions import fields
 from grader.worker.pytrees import BadOutputError, named
-from grader.worker.raised import fields
 from grader.worker.remedies import remedy
 from grader.worker.time_limit import DEEPEST, time_limit
 from grader.worker.tracing import UntraceableError, trace

@@ -15,7 +15,7 @@ from jax._src.lib.mlir.dialects import hlo
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
 from grader.judge import submission
-from grader.judge.session import Outcome, Session
+from grader.judge.worker_session import Outcome, Session
 from grader.problem import Case
 from grader.wire.program import Input, Program, request
 from grader.worker import cost, stablehlo, witness

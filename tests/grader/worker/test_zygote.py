@@ -12,9 +12,9 @@ from grader.isolation.job import Job
 from grader.isolation.sandbox import WITHOUT, ForkServer
 from grader.judge.judge import Shared, grade
 from grader.judge.reference import Reference
-from grader.judge.session import Session
 from grader.judge.submission import Submission
 from grader.judge.verdict import Report
+from grader.judge.worker_session import Session
 from tests.conftest import ROOT
 
 NAME = "p07_next_token_loss"

@@ -22,7 +22,7 @@ from harness.hugging_face.load import Parameters, read_config
 from harness.hugging_face.parameters import by_path
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import Session, ignore, open_session
+from harness.run.run_session import Session, ignore, open_session
 from harness.run.state import initial_state, load_state
 from tests.harness.conftest import TINY
 from tests.harness.hugging_face.models import LAYOUTS, exported, filled

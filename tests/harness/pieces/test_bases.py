@@ -15,7 +15,7 @@ from harness.data.token_files import CONTEXT, Tokens
 from harness.pieces.assemble import pack_windows, recipe_from
 from harness.pieces.load import Pieces
 from harness.run.folder import Run
-from harness.run.session import Session, ignore, open_session
+from harness.run.run_session import Session, ignore, open_session
 from harness.run.state import initial_state, load_state
 from harness.training.sharding import make_mesh, put_batch
 from harness.training.train_step import make_step_functions

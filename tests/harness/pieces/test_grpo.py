@@ -13,7 +13,7 @@ from harness.errors import PieceError
 from harness.pieces.load import Pieces, check_pieces
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 
 
 def run(folder: Path, config: Config, pieces: Pieces) -> list[dict[str, Any]]:

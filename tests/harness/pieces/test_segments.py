@@ -17,7 +17,7 @@ from harness.pieces.assemble import encode_text, pack_segments, recipe_from
 from harness.pieces.load import Pieces, check_pieces
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from harness.run.state import load_state
 from harness.training.sharding import make_mesh, put_batch
 from harness.training.train_step import make_step_functions

@@ -9,7 +9,7 @@ import pytest
 from harness.config import Config
 from harness.data.tokenizer import END_OF_TEXT, get_tokenizer, token_bytes
 from harness.run.folder import Run
-from harness.run.session import Session, ignore, open_session
+from harness.run.run_session import Session, ignore, open_session
 
 STORIES = [
     "Once, a café – closed – had a 🐱.",

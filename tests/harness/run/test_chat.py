@@ -16,7 +16,7 @@ from harness.model.sampling import Sampling, encode_prompt, stream_text
 from harness.run.chat import GREETING, Chat
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import Session, ignore, open_session
+from harness.run.run_session import Session, ignore, open_session
 from harness.run.state import load_state
 from tests.harness.conftest import TINY, command
 

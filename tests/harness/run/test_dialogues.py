@@ -18,7 +18,7 @@ from harness.model.sampling import Sampling
 from harness.run.chat import Chat
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from harness.run.state import load_state
 from harness.training.recipe import default_loss_sum, default_model
 from tests.harness.conftest import TINY, Harness

@@ -15,7 +15,7 @@ from harness.run import find_lr
 from harness.run.charts import range_test as chart
 from harness.run.find_lr import RangeTest, range_test
 from harness.run.folder import Run
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from harness.training.train_step import StepFunctions, StepMetrics
 from tests.harness.conftest import Harness
 

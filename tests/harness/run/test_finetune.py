@@ -18,7 +18,7 @@ from harness.model.sampling import Sampling
 from harness.presets import fine_tuning
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import Session, ignore, open_session
+from harness.run.run_session import Session, ignore, open_session
 from harness.run.state import initial_state, load_state
 from harness.training.sharding import by_dotted_name
 from tests.harness.conftest import STORIES, TINY, Harness

@@ -14,7 +14,7 @@ from harness.errors import PieceError, UsageError
 from harness.run.folder import Run
 from harness.run.hooks import Aside
 from harness.run.loop import train
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from harness.run.state import load_state
 
 

@@ -12,7 +12,7 @@ import pytest
 from harness.config import Config
 from harness.run.folder import Run
 from harness.run.metrics import Metrics, PendingStep
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from harness.training.train_step import StepMetrics
 from tests.harness.conftest import TINY
 

@@ -12,7 +12,7 @@ from harness.model import gpt
 from harness.pieces.load import load_pieces
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 
 # Right for the short story of the smoke test.
 WRAPPED = """

@@ -10,7 +10,7 @@ from harness.config import Config
 from harness.errors import UsageError
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import Session, ignore, open_session
+from harness.run.run_session import Session, ignore, open_session
 from harness.run.state import load_state
 from tests.harness.conftest import Harness
 

@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.model.sampling import Sampling
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from harness.run.state import load_state
 from tests.harness.conftest import Harness
 from tests.harness.conftest import command as command_line

@@ -16,7 +16,7 @@ from harness.pieces.load import Pieces
 from harness.run.folder import MEASURED, Run
 from harness.run.loop import train
 from harness.run.rewards import get_reward
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from harness.run.state import load_state
 from harness.run.tasks import story_task
 from tests.harness.conftest import STORIES, TINY, Harness
@@ -97,7 +97,7 @@ def test_a_run_with_a_paged_cache_has_the_metrics_of_one_without(
         "cache_rows=3",
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.run.session.generate_batch", None)  # is not called
+        patch.setattr("harness.run.run_session.generate_batch", None)  # is not called
         assert harness_here(*paged).code == 0
     expected = computed(tmp_path / "runs" / "whole")
     assert computed(tmp_path / "runs" / "paged") == expected

@@ -14,7 +14,7 @@ import pytest
 from harness.errors import UsageError
 from harness.presets import fine_tuning, reinforcement
 from harness.run.folder import MEASURED, Run
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from tests.forked import Preloaded
 from tests.harness.conftest import Harness, command
 from tests.harness.hugging_face.models import LAYOUTS, exported

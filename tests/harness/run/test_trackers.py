@@ -20,7 +20,7 @@ from harness.errors import UsageError
 from harness.run import trackers
 from harness.run.folder import MetricsWriter, Run
 from harness.run.loop import train
-from harness.run.session import ignore, open_session
+from harness.run.run_session import ignore, open_session
 from harness.run.trackers import tracking
 from tests.conftest import ROOT
 from tests.harness.conftest import TINY

@@ -17,7 +17,7 @@ import pytest
 
 from harness.config import Config
 from harness.errors import HarnessError
-from harness.run.session import ignore
+from harness.run.run_session import ignore
 from harness.training.checkpoint import JSON_CHECKSUMS, OrbaxCheckpointer, best_step, checksums
 from harness.training.sharding import by_dotted_name, make_mesh
 from harness.training.train_step import StepFunctions, make_step_functions

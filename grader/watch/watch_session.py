@@ -1,0 +1,269 @@
+"""A session of watch mode: one problem at a time, graded at every save, without a word on how it is shown."""
+
+import contextlib
+import shlex
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import watchfiles
+
+from commandline.errors import CommandError, UsageError
+from grader.course import catalog, page
+from grader.course.workspace import Workspace
+from grader.errors import ClosedError, SupersededError
+from grader.judge import bundled_outputs, judge
+from grader.judge import submission as submission_
+from grader.judge.judge import Listener
+from grader.judge.verdict import CheckResult, Report, Verdict
+from grader.practice import reminders
+from grader.problem import Problem
+from grader.resident import grade_file
+from grader.resident.resident import NewCodeError, Resident
+
+DEBOUNCE, QUIET = 200, 50  # milliseconds: the longest wait for further changes, and the silence that ends it earlier
+POLL = 300  # milliseconds between two looks at the folder, where the system reports no changes
+
+
+@dataclass(frozen=True)
+class State:
+    """What there is to show. `report` is the last verdict, which stays while the next one is computed: `checks` so far.
+
+    `error` is a sentence on why there is no verdict, `note` the progress of a long run. `outdated` says that the program must be
+    started again.
+    """
+
+    problem: Problem
+    grading: bool = False
+    checks: tuple[CheckResult, ...] = ()
+    report: Report | None = None
+    error: str = ""
+    note: str = ""
+    outdated: bool = False
+
+
+class WatchSession:
+    """Grades the workspace's file of a problem whenever it, or a course module that it imports, is saved.
+
+    Calls `changed` from other threads when the state has changed. `poll` looks for changes instead of being told. `keys` are
+    those that it offers, each with a word, and `refresh` the seconds between two looks at what it shows, if it changes by itself.
+    """
+
+    keys: Mapping[str, str] = {
+        "n": "next", "h": "hint", "p": "page", "l": "list", "e": "edit", "r": "run", "s": "solution", "q": "quit",
+    }  # fmt: skip
+    refresh: float | None = None
+    follows = True  # whether it changes to a problem whose file is saved
+
+    def __init__(
+        self, space: Workspace, problem: Problem, resident: Resident, changed: Callable[[], None], *, poll: bool = False
+    ) -> None:
+        self.space, self.state = space, State(problem)
+        self._resident, self._changed, self._poll = resident, changed, poll
+        self._names, self._due, self.followed = {str(problem.name)}, "", ""
+        self._graded: dict[str, tuple[int, int]] = {}  # the stamps of the files that were graded last
+        self._closed, self._wanted, self._changing = threading.Event(), threading.Event(), threading.Lock()
+
+    def start(self) -> None:
+        """Starts to watch, and grades the file. Raises UsageError if the file cannot be created."""
+        self.open(self.state.problem)
+        for target in (self._watch, self._grade_when_wanted, self._look_up_due):
+            threading.Thread(target=target, daemon=True).start()
+
+    def close(self) -> None:
+        """Ends the session. A grading that is running has no result."""
+        self._closed.set()
+        self._wanted.set()
+
+    def open(self, problem: Problem, *, followed: str = "") -> None:
+        """Changes to a problem, and grades its file, which is created from the stub if it is missing. Raises UsageError.
+
+        `followed` is a sentence on why, if the learner has not asked for it.
+        """
+        self.space.add(problem)
+        self.followed = followed
+        with self._changing:
+            self._names, self.state = {str(problem.name)}, State(problem)
+        self.grade()
+        self._changed()
+
+    def grade(self) -> None:
+        """Grades the file soon, or again after the grading that is running."""
+        self._wanted.set()
+
+    def banner(self) -> str:
+        """A line below the problem's title; empty if there is nothing to say."""
+        return self.followed or self._due
+
+    def opening(self) -> str:
+        """Markdown in place of a verdict, as long as nothing was written."""
+        return ""
+
+    def ending(self) -> list[str]:
+        """What to say above a verdict with which the work ends."""
+        return []
+
+    def question(self) -> str:
+        """The question before a solution is shown to somebody who has not passed."""
+        return f"You have not passed problem {self.state.problem.label}. Press s again to give up and see the solution."
+
+    def act(self, key: str) -> str:
+        """Does what a key that is not among `keys` means, and returns what to say. Raises UsageError."""
+        return ""
+
+    @property
+    def file(self) -> Path:
+        return self.space.file(self.state.problem)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the problem has been passed, now or before."""
+        return self.space.standing(self.state.problem).passed
+
+    def next_problem(self) -> Problem:
+        """The first problem after this one that is not passed, else the first one of all. Raises UsageError."""
+        found = self.space.next_problem(self.state.problem)
+        if found is None:
+            raise UsageError("You have passed every other problem of the course.")
+        return found
+
+    def hints(self, *, more: bool) -> tuple[list[str], int]:
+        """The hints that the learner has seen, one more of them if asked for, and how many there are."""
+        problem = self.state.problem
+        hints, before = page.hints(problem), self.space.hints_seen(problem)
+        seen = min(before + more, len(hints))
+        if seen > before:
+            self.space.remember(problem, hints=seen)
+        return hints[:seen], len(hints)
+
+    def editing(self, editor: str) -> list[str]:
+        """The command that opens the file in an editor. Raises UsageError."""
+        try:
+            command = shlex.split(editor)
+        except ValueError as error:
+            raise UsageError(f"{editor} is not a valid command: {error}.") from None
+        if not command:
+            raise UsageError("Set EDITOR, or start with `grade watch --edit-cmd COMMAND`.")
+        return [*command, str(self.file)]
+
+    def solution(self) -> str:
+        """The reference. A learner who has not passed has now given up. Raises UsageError if this copy of the course has none."""
+        text = catalog.solution_for_learners(self.state.problem)
+        if not self.passed:
+            self.space.remember(self.state.problem, given_up=True)
+        return text
+
+    def _look_up_due(self) -> None:
+        """Looks up what is due while the first file is graded: the dates take a moment."""
+        with contextlib.suppress(Exception):  # a notice is not worth a message
+            self._due = reminders.due_text(self.space)
+            self._changed()
+
+    def _watch(self) -> None:
+        """Waits for saves. Where the system cannot report them, looks at the folder again and again."""
+        try:
+            self._watch_folder(poll=self._poll)
+        except (OSError, RuntimeError):
+            try:
+                self._watch_folder(poll=True)
+            except (OSError, RuntimeError) as error:
+                reason = f"{self.space.folder} cannot be watched ({error}). Press r to grade."
+                self._show(self.state.problem, lambda state: replace(state, error=reason))
+
+    def _watch_folder(self, *, poll: bool) -> None:
+        for changes in watchfiles.watch(
+            self.space.folder, watch_filter=self._is_watched,
+            debounce=DEBOUNCE, step=QUIET, stop_event=self._closed, rust_timeout=1000, yield_on_timeout=True,
+            force_polling=poll or None, poll_delay_ms=POLL, recursive=False, raise_interrupt=False,
+        ):  # fmt: skip
+            saved = {Path(path).stem for _, path in changes}
+            if saved and not saved & self._names:
+                self._follow(saved)
+                continue
+            # Looking misses a second save in the same second, and one before the first look.
+            if changes or self._stamps() != self._graded:
+                self.grade()
+                problem = self.state.problem
+                with contextlib.suppress(CommandError, submission_.UnreadableSubmissionError):
+                    self._resident.supersede(problem, self._read(problem))
+
+    def _is_watched(self, change: object, path: str) -> bool:
+        name = Path(path).stem
+        return path.endswith(".py") and (name in self._names or (self.follows and name in catalog.names()))
+
+    def _follow(self, saved: set[str]) -> None:
+        """Changes to the problem of another file that was saved, unless the file is a stub, as a command creates many."""
+        for problem in (catalog.load(name) for name in sorted(saved)):
+            with contextlib.suppress(CommandError, submission_.UnreadableSubmissionError):
+                if self._read(problem).sources[problem.name].strip() != catalog.stub_text(problem).strip():
+                    file = self.space.file(problem).name
+                    self.open(problem, followed=f"{file} was saved: watching problem {problem.label} now.")
+                    return
+
+    def _stamps(self) -> dict[str, tuple[int, int]]:
+        """The time of modification and the size of each file that is watched."""
+        stamps = {}
+        for name in self._names:
+            with contextlib.suppress(OSError):
+                status = (self.space.folder / f"{name}.py").stat()
+                stamps[name] = (status.st_mtime_ns, status.st_size)
+        return stamps
+
+    def _grade_when_wanted(self) -> None:
+        while self._wanted.wait() and not self._closed.is_set():
+            self._wanted.clear()
+            problem = self.state.problem
+            self._graded = self._stamps()
+            self._show(problem, lambda state: State(state.problem, grading=True, report=state.report))
+            try:
+                done = State(problem, report=self._report(problem))
+            except ClosedError:
+                return
+            except SupersededError:
+                continue
+            except NewCodeError:
+                done = State(problem, outdated=True)
+            except CommandError as error:
+                done = State(problem, error=str(error))
+            except Exception as error:
+                done = State(problem, error=f"Internal error (not your fault): {type(error).__name__}: {error}")
+            self._show(problem, lambda state, done=done: done)  # type: ignore[misc]
+
+    def _report(self, problem: Problem) -> Report:
+        """The verdict on the problem's file as it is now, which is also remembered. Raises CommandError."""
+        bundled_outputs.check_gradable(problem)
+        file, digest = self.space.file(problem), self.space.digest(problem)
+
+        def note(text: str) -> None:
+            self._show(problem, lambda state: replace(state, note=text))
+
+        def add(result: CheckResult) -> None:
+            self._show(problem, lambda state: replace(state, checks=(*state.checks, result)))
+
+        try:
+            with contextlib.suppress(OSError):
+                if not file.stat().st_size:  # many editors empty a file before they write it
+                    self._closed.wait(DEBOUNCE / 1000)
+            source = self._read(problem)
+        except submission_.UnreadableSubmissionError as error:
+            report = judge.refused(problem, file.name, Verdict.ERROR, str(error))
+        else:
+            names = {str(problem.name), *source.sources}
+            if names != self._names:
+                self._names = names
+                self._graded = {name: self._graded.get(name, stamp) for name, stamp in self._stamps().items()}
+            report = self._resident.grade(problem, source, listener=Listener(note, add))
+        grade_file.remember(self.space, report, digest)
+        return report
+
+    def _read(self, problem: Problem) -> submission_.Submission:
+        return submission_.read(problem, self.space.file(problem), self.space.modules)
+
+    def _show(self, problem: Problem, new: Callable[[State], State]) -> None:
+        """Replaces the state, unless another problem has been opened meanwhile."""
+        with self._changing:
+            if self.state.problem is not problem:
+                return
+            self.state = new(self.state)
+        self._changed()
