@@ -1,7 +1,7 @@
 """Whether a program is a loop over the rows of an array: turn t takes row t, and writes row t of what it returns.
 
-`decode_loop.py` composes such a loop in the submission's process. This module reads in the program that it is one, so a step cannot see
-the rows of others, whatever that process has sent.
+`decode_loop.py` composes such a loop in the submission's process. This module reads in the program that it is one, so a step
+cannot see the rows of others, whatever that process has sent.
 """
 
 from collections.abc import Mapping
