@@ -19,12 +19,25 @@ from grader.problem import Problem
 @click.option(
     "--seeds", type=click.IntRange(0, 1000), default=20, show_default=True, help="Number of other seeds to try."
 )
+@click.option(
+    "--changed-since",
+    metavar="REF",
+    help="Only problems that a change since this Git commit touches, committed or not: in their folder, their solution, "
+    "another style, a forgery, or a module of the course that they import.",
+)
 @click.option("--hunts", is_flag=True, help="Try every hunt instead: how many there are, and which are not offered.")
 @click.option("--runs", is_flag=True, help="Try the hunts in whole training runs instead, half a minute each.")
 @click.option("--promises", is_flag=True, help="List the promises of the pages, each with its check.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 def verify(
-    problems: tuple[str, ...], jobs: int | None, seeds: int, promises: bool, hunts: bool, runs: bool, as_json: bool
+    problems: tuple[str, ...],
+    jobs: int | None,
+    seeds: int,
+    changed_since: str | None,
+    promises: bool,
+    hunts: bool,
+    runs: bool,
+    as_json: bool,
 ) -> None:
     """Check that problems are sound.
 
@@ -39,6 +52,13 @@ def verify(
 
     chosen = [catalog.find(word) for word in problems] or catalog.problems()
     broken = {} if problems else catalog.unreadable()
+    if changed_since:
+        from grader.course import changes
+
+        chosen = changes.changed_since(chosen, changed_since)
+        if not chosen and not broken and not as_json:
+            click.echo(f"No change since {changed_since} touches a problem.")
+            return
     if hunts:
         sys.exit(_verify_hunts(chosen, jobs, as_json))
     if runs:

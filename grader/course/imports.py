@@ -1,13 +1,17 @@
-"""What the source of a file is without running it: its syntax tree, and the course modules that it imports."""
+"""What the source of a file is without running it: its syntax tree, and the modules that it imports."""
 
 import ast
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from commandline.problem_name import ProblemName
 
 _LONGEST_PARSED = 200_000  # characters; parsing a hostile file of that length takes about two seconds
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 
 
@@ -56,3 +60,42 @@ def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> M
                 sources[imported] = source
                 unread.append(source)
     return sources
+
+
+@dataclass(frozen=True)
+class ModuleText:
+    """What a module of ours imports, wherever in its code, and its code without comments, docstrings and layout."""
+
+    imports: tuple[str, ...]
+    code: str
+
+
+@cache
+def read(path: Path) -> ModuleText:
+    """Reads a module of ours. Raises SyntaxError if it is not valid Python."""
+    tree, names = ast.parse(path.read_bytes()), list[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, _WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ModuleText(tuple(names), ast.dump(tree))
+
+
+def files(names: Iterable[str], root: Path) -> set[Path]:
+    """Returns the files below `root` that these modules are, and those of all modules that they import."""
+    found, todo = set[Path](), [*names]
+    while todo:
+        path = _file(todo.pop(), root)
+        if path and path not in found:
+            found.add(path)
+            todo += read(path).imports
+    return found
+
+
+def _file(name: str, root: Path) -> Path | None:
+    """The file of a module below `root`; None if it is elsewhere."""
+    base = root.joinpath(*name.split("."))
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
