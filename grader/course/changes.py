@@ -47,7 +47,7 @@ def _changed_files(home: Path, ref: str) -> frozenset[Path]:
 
 def _git(folder: Path, ref: str, *words: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)  # noqa: S607
     except OSError as error:
         raise UsageError(f"--changed-since needs Git: {error}.") from None
     if done.returncode:

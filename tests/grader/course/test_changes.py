@@ -74,7 +74,7 @@ def test_a_program_that_is_gone_touches_its_problem(course: Path):
 
 
 def test_a_commit_that_is_none(course: Path):
-    with pytest.raises(UsageError, match="Git cannot compare .* with 'nowhere'"):
+    with pytest.raises(UsageError, match=r"Git cannot compare .* with 'nowhere'"):
         touched("nowhere")
     shutil.rmtree(course.parent / ".git")
     forget()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import catalog
+from grader.course import catalog, imports
 from grader.judge import semantics
 from grader.judge.cache import versions
 from tests.conftest import ROOT
@@ -23,11 +23,11 @@ def fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
     monkeypatch.setattr(semantics, "ROOT", tmp_path)
 
     def of() -> str:
-        semantics._read.cache_clear()
+        imports.read.cache_clear()
         return semantics.of(catalog.find("07"))
 
     yield of
-    semantics._read.cache_clear()
+    imports.read.cache_clear()
 
 
 def test_only_what_decides_a_verdict_counts(fingerprint: Callable[[], str], tmp_path: Path, monkeypatch):
