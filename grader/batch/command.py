@@ -2,28 +2,26 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from commandline import files
 from commandline.cores import usable_cores
 from commandline.errors import CommandError, Interrupted, UsageError
 from commandline.problem_name import ProblemName
 from commandline.progress import progress
 from commandline.text import counted, one_line
 from grader.batch import (
-    class_page,
     deadlines,
     feedback,
-    gradebook,
     groups,
     identity,
     intake,
     marks,
     moves,
+    outputs,
     reader,
     regrades,
     reveal,
@@ -35,18 +33,16 @@ from grader.batch.deadlines import Deadlines, Settled
 from grader.batch.faults import Faults
 from grader.batch.identity import Directory
 from grader.batch.intake import Intake
-from grader.batch.marks import Keeping
-from grader.batch.records import Known, Person, Record, by_learner
+from grader.batch.options import BatchOptions
+from grader.batch.records import Known, Person
 from grader.batch.results import DATABASE, Results
-from grader.batch.roster import Assignment, Enrollment, Roster
+from grader.batch.roster import Enrollment, Roster
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
 from grader.course.seed import create_seed, read_seed
 from grader.isolation import scratch
-from grader.isolation.level import Level
 from grader.report import redacted
-from grader.report.redacted import Reveal
 
 SEED, LOG = "seed.txt", "internal-errors.log"
 FILES = ("seed_file", "deadlines", "roster", "groups")  # options that decide marks; a results folder remembers them
@@ -54,57 +50,9 @@ KNOWN = "known"  # the option whose folders it remembers, too
 MOST_SHOWN = 20  # learners in a note
 
 
-@dataclass(frozen=True)
-class BatchOptions:
-    """How a class is graded.
-
-    `problems` is a list such as `01-08,12`; without it, all problems that have a submission are graded. `jobs` is the number
-    of processes, `timeout` the limit in seconds for each submission, and `least` the lowest level of isolation that is
-    accepted. `scheduler` is the address of a Dask cluster. `formats` are the gradebooks and reports to write in addition to
-    the tables. `deadlines`, `roster` and `groups` are files. Of several attempts the best one counts, or the last one unless
-    `best`.
-    `name` is that of the class, and `keeping` says which marks stay that would change without a new submission. `regrade` names
-    what to grade again, as LEARNER or LEARNER:NN, `regrade_checks` a problem and one of its checks, for everybody, and `because`
-    says why. `feedback` is a folder for a page for each learner,
-    which has the failing cases if `show_cases` is set. `without` are the files that an earlier batch had and this one shall not.
-    `known` are folders or archives of solutions that learners can have found. `reveal` is what pages and reports tell learners,
-    and `reveal_after_due` what they tell after the due date; None means as in the last batch.
-    """
-
-    problems: str | None = None
-    seed_file: Path | None = None
-    jobs: int | None = None
-    timeout: float | None = None
-    least: Level = Level.STRICT
-    scheduler: str | None = None
-    formats: tuple[str, ...] = ()
-    deadlines: Path | None = None
-    roster: Path | None = None
-    best: bool = True
-    regrade: tuple[str, ...] = ()
-    because: str = ""
-    feedback: Path | None = None
-    show_cases: bool = False
-    groups: Path | None = None
-    name: str = ""
-    keeping: Keeping = ""
-    without: tuple[str, ...] = ()
-    regrade_checks: tuple[tuple[str, str], ...] = ()
-    known: tuple[Path, ...] = ()
-    reveal: Reveal | None = None
-    reveal_after_due: Reveal | None = None
-
-
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
     """Grades new and changed submissions, writes the results, and yields lines for the terminal. Raises CommandError."""
-    if bool(options.regrade or options.regrade_checks) != bool(options.because.strip()):
-        raise UsageError(
-            "--regrade and --regrade-check need --because with the reason, and --because needs one of these."
-        )
-    if options.show_cases and not (options.feedback or feedback.FORMAT in options.formats):
-        raise UsageError("--show-cases needs --feedback with the folder for the pages.")
-    if options.problems is not None and not options.problems.strip():
-        raise UsageError("--problems is empty; name problems such as 01-03, or leave the option out.")
+    _require_consistent(options)
     _require_apart(submissions, results)
     if options.feedback:
         feedback.create(options.feedback)  # before a class is graded for it
@@ -125,133 +73,8 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
     known = [one for folder in options.known for one in _known(folder, intake_, left_out)]
     store = Store(results)
     try:
-        yield from (f"Note: {note}." for note in moves.follow(store))
-        if options.groups:
-            intake_.notes += groups.apply(groups.read(options.groups), intake_)
-        renamed = [*identity.recognize(intake_, store)]
-        kept = [*_keep_earlier(intake_, store)]
-        enrollment = roster.enroll(enrolled, intake_) if enrolled else None
-        for person, learner in enrollment.joined if enrollment else ():
-            store.join(person.learner, learner, person.ids[:1], "they are one student of the roster")
-        people = list(intake_.people.values())
-        participants = _participants(intake_, enrolled, enrollment)
-        if feedback.FORMAT in options.formats and not participants:
-            raise UsageError(
-                "--format moodle needs the participants' numbers: grade Moodle's archive of submissions, or give its grading "
-                "worksheet with --roster."
-            )
-        directory = Directory(people)
-        notes = [
-            *intake_.notes,
-            *renamed,
-            *kept,
-            *(enrollment.notes if enrollment else []),
-            *left_out[:MOST_SHOWN],
-            *(
-                [f"{len(left_out) - MOST_SHOWN:,} more known files are not compared"]
-                if len(left_out) > MOST_SHOWN
-                else []
-            ),
-            *_without_effect(rules, directory, intake_),
-        ]
-        yield from (f"Note: {note}." for note in notes)
-        yield from _unused_lines(intake_)
-        to_regrade = [
-            *(regrades.of_learner(word, directory, intake_) for word in options.regrade),
-            *(regrades.of_check(number, check, intake_) for number, check in options.regrade_checks),
-        ]
-        seed_file = options.seed_file or results / SEED
-        if options.seed_file is None:
-            create_seed(seed_file)
-        yield f"The hidden cases are drawn with the seed in {seed_file}, by NumPy {version('numpy')} and JAX {version('jax')}."
-        seed = read_seed(seed_file)
-        grounds = marks.Grounds.of(intake_.problems, seed, options.timeout, rules, best=options.best)
-        causes = grounds.changed(store)
-        if "seed" in causes.names:
-            yield "Note: existing results are from another seed and will be regraded."
-        store.publish_new()  # those of an earlier version, which remembered none
-        regrades.record(store, to_regrade, options.because)
-        requested = store.regrades()
-        plan = run.plan(intake_, store, seed, options.timeout, options.least)
-        if again := causes.graded_again():
-            yield (
-                f"Note: {marks.SAID['semantics']} since problem {', '.join(again)} was graded, so its results are graded again."
-            )
-        repeated = sum(map(len, plan.same.values()))
-        total = len(plan.tasks) + repeated
-        how = f", of which {repeated} repeat the code of another" if repeated else ""
-        left = f"Not handed in: {plan.missing}. Unreadable: {plan.unreadable}."
-        yield f"To grade: {total}{how}. Unchanged: {plan.unchanged}. {left}"
-        graded = _grade(plan.tasks, options, faults)
-        _remember_about(store, options.name or submissions.resolve().name, rules)
-        store.remember_intake(people, [(file.learner, file.file, file.reason) for file in intake_.unused])
-        with progress("grading", unit="submissions", total=total) as advance:
-            try:
-                run.carry_out(
-                    plan, store, _settle(plan, directory, people, rules, options.best), graded, advance, faults
-                )
-            except KeyboardInterrupt:
-                raise Interrupted(
-                    f"Interrupted with {store.saved()} of {len(plan.wanted)} results saved. Rerun the command to resume."
-                ) from None
-        done = regrades.carried_out(requested, store.regrades())
-        changes = marks.publish(store, causes, done, options.keeping, best=options.best)
-        grounds.remember(store)
-        for name in FILES:
-            path = getattr(options, name)
-            store.remember(name, str(path.resolve()) if path else "")
-        store.remember(KNOWN, json.dumps([str(folder.resolve()) for folder in options.known]))
-        store.remember_known(known)
-        for name in reveal.FACTS:
-            store.remember(name, getattr(options, name) or "")
-        records = store.records()
-        yield from regrades.lines(done)
-        yield from marks.lines(changes)
-        yield from map(str, store.write_tables())
-        books, assignments = list[Path](), [Assignment.of(problem) for problem in intake_.problems]
-        over = reveal.past_due(records, people, rules)
-        tells = reveal.levels(records, over, options.reveal, options.reveal_after_due)
-        shown = [record.told(tells[record.learner, record.problem]) for record in records]
-        not_yet = sorted({ProblemName(name).label for (_, name), past in over.items() if not past})
-        if options.show_cases and not_yet:
-            labels = ", ".join(not_yet)
-            yield f"Note: the pages show secret cases of problem {labels}, which can still be handed in on time."
-        on_roster = set(enrollment.learner_of.values()) if enrollment else set(intake_.learners)
-        enrolled_records = [record for record in records if record.learner in on_roster]
-        for name in options.formats:
-            if name in gradebook.GRADEBOOKS:
-                books += _gradebooks(name, enrolled_records, people, assignments, results)
-            elif name != feedback.FORMAT:
-                later = [
-                    record.told(options.reveal_after_due or tells[record.learner, record.problem]) for record in records
-                ]
-                yield str(gradebook.write_reports(shown, results, name, faults, later))
-        if enrolled and enrollment:
-            books += [
-                roster.write_gradebook(enrolled, enrollment, marked, assignments, path)
-                for path, marked in _raw_and_adjusted(records, results, "gradebook")
-            ]
-        for_moodle = feedback.FORMAT in options.formats
-        yield from map(str, books)
-        yield from _set_aside(results, [*books, *([results / gradebook.MOODLE] if for_moodle else [])])
-        summary_ = summary.of(store)
-        yield from map(str, summary.write_all(summary_, class_page.document(summary_), results))
-        yield from summary.likeness_lines(summary_)
-        told, articles = replace(summary_, records=by_learner(shown)), dict[tuple[str, str], str]()
-        if options.show_cases:
-            to_explain = [
-                task
-                for task in feedback.tasks(store, seed, options.timeout, options.least)
-                if tells[task.learner, task.problem] == reveal.ADVICE
-            ]
-            explained = _grade(to_explain, options, faults)
-            with progress("explaining", unit="failures", total=len(to_explain)) as advance:
-                articles = feedback.articles(explained, records, advance)
-        if for_moodle:
-            yield str(feedback.write_moodle(told, articles, participants, results, faults))
-        if options.feedback:
-            yield str(feedback.write(told, articles, options.feedback, faults))
-        yield ", ".join(f"{count} {verdict}" for verdict, count in sorted(summary_.verdicts.items())) + "."
+        name = options.name or submissions.resolve().name
+        yield from _Batch(name, options, store, intake_, rules, enrolled, faults, known, left_out).lines()
     finally:
         store.close()
         scratch.sweep()
@@ -260,6 +83,146 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
             f"{counted(faults.count, 'internal error')} of the grader; {faults.log} has the tracebacks. Please report them. "
             "All other results are complete. Rerun the command to grade these submissions again."
         )
+
+
+class _Batch:
+    """The steps of one batch, in order. Each yields lines for the terminal, and leaves for the next what it has found out."""
+
+    def __init__(
+        self,
+        name: str,
+        options: BatchOptions,
+        store: Store,
+        intake_: Intake,
+        rules: Deadlines | None,
+        enrolled: Roster | None,
+        faults: Faults,
+        known: Sequence[Known],
+        left_out: Sequence[str],
+    ) -> None:
+        self.name, self.options, self.store, self.intake = name, options, store, intake_
+        self.rules, self.enrolled, self.faults = rules, enrolled, faults
+        self.known, self.left_out = known, left_out
+
+    def lines(self) -> Iterator[str]:
+        """Takes all steps."""
+        yield from self._identify()
+        yield from self._plan()
+        self._grade()
+        yield from self._publish()
+        yield from map(str, self.store.write_tables())
+        written = outputs.Outputs(self.options, self.store, self.intake, self.rules, self.enrollment, self.faults)
+        yield from written.write_gradebooks(self.enrolled)
+        yield from written.write_summary()
+        explained = self._explained(written) if self.options.show_cases else {}
+        yield from written.write_feedback(explained, self.participants)
+        yield written.verdicts()
+
+    def _identify(self) -> Iterator[str]:
+        """Finds out who is who, from the intake, the roster, the groups and what is stored."""
+        yield from (f"Note: {note}." for note in moves.follow(self.store))
+        if self.options.groups:
+            self.intake.notes += groups.apply(groups.read(self.options.groups), self.intake)
+        notes = [*identity.recognize(self.intake, self.store), *_keep_earlier(self.intake, self.store)]
+        self.enrollment = roster.enroll(self.enrolled, self.intake) if self.enrolled else None
+        if self.enrollment:
+            for person, learner in self.enrollment.joined:
+                self.store.join(person.learner, learner, person.ids[:1], "they are one student of the roster")
+            notes += self.enrollment.notes
+        self.people = list(self.intake.people.values())
+        self.participants = _participants(self.intake, self.enrolled, self.enrollment)
+        if feedback.FORMAT in self.options.formats and not self.participants:
+            raise UsageError(
+                "--format moodle needs the participants' numbers: grade Moodle's archive of submissions, or give its grading "
+                "worksheet with --roster."
+            )
+        self.directory = Directory(self.people)
+        notes += self.left_out[:MOST_SHOWN]
+        if len(self.left_out) > MOST_SHOWN:
+            notes.append(f"{len(self.left_out) - MOST_SHOWN:,} more known files are not compared")
+        notes += _without_effect(self.rules, self.directory, self.intake)
+        yield from (f"Note: {note}." for note in (*self.intake.notes, *notes))
+        yield from _unused_lines(self.intake)
+
+    def _plan(self) -> Iterator[str]:
+        """Compares what was handed in with what is stored, and says what is to be graded."""
+        options, store = self.options, self.store
+        to_regrade = [
+            *(regrades.of_learner(word, self.directory, self.intake) for word in options.regrade),
+            *(regrades.of_check(number, check, self.intake) for number, check in options.regrade_checks),
+        ]
+        seed_file = options.seed_file or store.folder / SEED
+        if options.seed_file is None:
+            create_seed(seed_file)
+        yield f"The hidden cases are drawn with the seed in {seed_file}, by NumPy {version('numpy')} and JAX {version('jax')}."
+        self.seed = read_seed(seed_file)
+        self.grounds = marks.Grounds.of(self.intake.problems, self.seed, options.timeout, self.rules, best=options.best)
+        self.causes = self.grounds.changed(store)
+        if "seed" in self.causes.names:
+            yield "Note: existing results are from another seed and will be regraded."
+        store.publish_new()  # those of an earlier version, which remembered none
+        regrades.record(store, to_regrade, options.because)
+        self.requested = store.regrades()
+        self.plan = run.plan(self.intake, store, self.seed, options.timeout, options.least)
+        if again := self.causes.graded_again():
+            yield (
+                f"Note: {marks.SAID['semantics']} since problem {', '.join(again)} was graded, so its results are graded again."
+            )
+        how = f", of which {self.plan.repeated} repeat the code of another" if self.plan.repeated else ""
+        left = f"Not handed in: {self.plan.missing}. Unreadable: {self.plan.unreadable}."
+        yield f"To grade: {self.plan.total}{how}. Unchanged: {self.plan.unchanged}. {left}"
+
+    def _grade(self) -> None:
+        """Grades what is to be graded, and stores each result as it comes."""
+        graded = _grade(self.plan.tasks, self.options, self.faults)
+        _remember_about(self.store, self.name, self.rules)
+        unused = [(file.learner, file.file, file.reason) for file in self.intake.unused]
+        self.store.remember_intake(self.people, unused)
+        settle = _settle(self.plan, self.directory, self.people, self.rules, self.options.best)
+        with progress("grading", unit="submissions", total=self.plan.total) as advance:
+            try:
+                run.carry_out(self.plan, self.store, settle, graded, advance, self.faults)
+            except KeyboardInterrupt:
+                raise Interrupted(
+                    f"Interrupted with {self.store.saved()} of {len(self.plan.wanted)} results saved. Rerun the command to "
+                    "resume."
+                ) from None
+
+    def _publish(self) -> Iterator[str]:
+        """Publishes the marks, says which have changed without a new submission, and remembers what they depend on."""
+        done = regrades.carried_out(self.requested, self.store.regrades())
+        changes = marks.publish(self.store, self.causes, done, self.options.keeping, best=self.options.best)
+        self.grounds.remember(self.store)
+        for name in FILES:
+            path = getattr(self.options, name)
+            self.store.remember(name, str(path.resolve()) if path else "")
+        self.store.remember(KNOWN, json.dumps([str(folder.resolve()) for folder in self.options.known]))
+        self.store.remember_known(self.known)
+        for name in reveal.FACTS:
+            self.store.remember(name, getattr(self.options, name) or "")
+        yield from regrades.lines(done)
+        yield from marks.lines(changes)
+
+    def _explained(self, written: outputs.Outputs) -> dict[tuple[str, str], str]:
+        """Returns the articles on the failing cases that may be shown, by learner and problem."""
+        options = self.options
+        tasks = feedback.tasks(self.store, self.seed, options.timeout, options.least)
+        to_explain = [task for task in tasks if written.tells[task.learner, task.problem] == reveal.ADVICE]
+        explained = _grade(to_explain, options, self.faults)
+        with progress("explaining", unit="failures", total=len(to_explain)) as advance:
+            return feedback.articles(explained, written.records, advance)
+
+
+def _require_consistent(options: BatchOptions) -> None:
+    """Raises UsageError if an option lacks the one that it needs."""
+    if bool(options.regrade or options.regrade_checks) != bool(options.because.strip()):
+        raise UsageError(
+            "--regrade and --regrade-check need --because with the reason, and --because needs one of these."
+        )
+    if options.show_cases and not (options.feedback or feedback.FORMAT in options.formats):
+        raise UsageError("--show-cases needs --feedback with the folder for the pages.")
+    if options.problems is not None and not options.problems.strip():
+        raise UsageError("--problems is empty; name problems such as 01-03, or leave the option out.")
 
 
 def _grade(to_grade: Sequence[Task], options: BatchOptions, faults: Faults) -> Iterator[tuple[Task, Graded | str]]:
@@ -345,15 +308,6 @@ def _known(folder: Path, intake_: Intake, notes: list[str]) -> list[Known]:
     return found
 
 
-def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
-    """Moves the gradebooks that an earlier batch wrote and this one did not, and says so: nobody takes them for these marks."""
-    for path in gradebook.files_in(folder):
-        if path not in written:
-            files.replace(folder / gradebook.EARLIER / path.name, path.read_bytes())
-            path.unlink()
-            yield f"{path.name} is of an earlier batch, and is now {Path(gradebook.EARLIER) / path.name}."
-
-
 def _without_effect(rules: Deadlines | None, directory: Directory, intake_: Intake) -> Iterator[str]:
     """What the deadlines say that changes nothing. Raises UsageError if a line is for one of several learners."""
     if rules is None:
@@ -401,14 +355,6 @@ def _settle(
     return settle
 
 
-def _gradebooks(
-    name: str, records: Sequence[Record], people: Sequence[Person], assignments: Sequence[Assignment], folder: Path
-) -> Iterator[Path]:
-    by_name = {person.learner: person for person in people}
-    for path, marked in _raw_and_adjusted(records, folder, name):
-        yield gradebook.GRADEBOOKS[name](marked, by_name, assignments, path)
-
-
 def _participants(intake_: Intake, enrolled: Roster | None, enrollment: Enrollment | None) -> dict[str, str]:
     """The numbers by which an assignment in Moodle knows the learners, from its worksheet and its archive."""
     numbers = dict[str, str]()
@@ -417,10 +363,3 @@ def _participants(intake_: Intake, enrolled: Roster | None, enrollment: Enrollme
     if "Moodle" in intake_.layout:
         numbers |= {name: person.ids[0] for name, person in intake_.people.items() if person.ids}
     return {learner: number for learner, number in numbers.items() if number.isdecimal()}
-
-
-def _raw_and_adjusted(records: Sequence[Record], folder: Path, name: str) -> Iterator[tuple[Path, Sequence[Record]]]:
-    """The file with the marks and, if lateness has changed any, one with the raw scores."""
-    yield folder / f"{name}.csv", records
-    if any(record.mark != record.score for record in records):
-        yield folder / f"{name}-raw.csv", [replace(record, adjusted=None) for record in records]

@@ -58,6 +58,16 @@ class Plan:
     to_store: dict[AttemptSlot, StoredAttempt]
 
     @property
+    def repeated(self) -> int:
+        """The number of submissions that repeat the code of another."""
+        return sum(map(len, self.same.values()))
+
+    @property
+    def total(self) -> int:
+        """The number of submissions that get a new result."""
+        return len(self.tasks) + self.repeated
+
+    @property
     def unreadable(self) -> int:
         """The number of submissions that cannot be read."""
         return sum(bool(attempt.attempt) for attempt in self.settled)

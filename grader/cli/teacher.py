@@ -125,30 +125,13 @@ REVEALS = ("verdict", "idea", "advice")
 def batch(
     submissions: Path,
     results: Path,
-    problems: str | None,
-    seed_file: Path | None,
-    jobs: int | None,
-    timeout: float | None,
     accept_isolation: str | None,
-    formats: tuple[str, ...],
-    scheduler: str | None,
-    deadlines: Path | None,
     keep: str,
-    roster: Path | None,
-    name: str,
-    groups: Path | None,
-    regrade: tuple[str, ...],
-    regrade_checks: tuple[tuple[str, str], ...],
-    because: str,
     never_lower: bool,
     keep_marks: bool,
-    known: tuple[Path, ...],
     without: tuple[str, ...],
-    feedback: Path | None,
-    show_cases: bool,
-    reveal: Any,
-    reveal_after_due: Any,
     hunts: bool,
+    **options: Any,
 ) -> None:
     """Grade a class.
 
@@ -157,35 +140,28 @@ def batch(
     new or has changed.
     """
     from grader.batch import command
+    from grader.batch.options import BatchOptions
     from grader.isolation.level import Level
 
+    least = Level(accept_isolation or Level.STRICT)
     if hunts:
         _require_options_of_hunts(click.get_current_context())
-        least = Level(accept_isolation or Level.STRICT)
-        for line in _marked_hunts(submissions, results, problems, seed_file, least, deadlines, roster, formats):
-            click.echo(printable(line))
-        return
-    options = command.BatchOptions(
-        problems, seed_file, jobs, timeout, Level(accept_isolation or Level.STRICT), scheduler, formats,
-        deadlines, roster, keep == "best", regrade, because, feedback, show_cases, groups, name,
-        "all" if keep_marks else "lower" if never_lower else "", tuple(word.replace("-", "_") for word in without),
-        regrade_checks, known, reveal, reveal_after_due,
-    )  # fmt: skip
-    for line in command.batch(submissions, results, options):
+        lines = _marked_hunts(submissions, results, least, **{name: options[name] for name in _TAKEN_BY_HUNTS})
+    else:
+        chosen = BatchOptions(
+            **options,
+            least=least,
+            best=keep == "best",
+            keeping="all" if keep_marks else "lower" if never_lower else "",
+            without=tuple(word.replace("-", "_") for word in without),
+        )
+        lines = command.batch(submissions, results, chosen)
+    for line in lines:
         click.echo(printable(line))
 
 
-_OF_HUNTS = (
-    "submissions",
-    "results",
-    "hunts",
-    "problems",
-    "seed_file",
-    "accept_isolation",
-    "deadlines",
-    "roster",
-    "formats",
-)
+_TAKEN_BY_HUNTS = ("problems", "seed_file", "deadlines", "roster", "formats")
+_OF_HUNTS = ("submissions", "results", "hunts", "accept_isolation", *_TAKEN_BY_HUNTS)
 
 
 def _require_options_of_hunts(context: click.Context) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from commandline.errors import UsageError
 from grader.batch import command, listing
-from grader.batch.command import BatchOptions
 from grader.batch.listing import Filter
+from grader.batch.options import BatchOptions
 from grader.course import catalog
 from tests.conftest import Grade
 from tests.grader.batch.conftest import GOOD, NAME, WRONG, Submit, rows, table, zipped

@@ -8,7 +8,7 @@ import pytest
 
 from commandline.errors import UsageError
 from grader.batch import command
-from grader.batch.command import BatchOptions
+from grader.batch.options import BatchOptions
 from tests.grader.batch.conftest import GOOD, NAME, WRONG, Submit, table, zipped
 
 BROKEN = "import jax\n\n\ndef next_token_loss(logits, token_ids, pad_id=-1):\n    raise ValueError(f'{logits}')\n"

@@ -18,7 +18,7 @@ MOST_MEMORY = 500 << 20  # bytes of the process that grades the class
 PROGRAM = (
     "import resource, sys\nfrom pathlib import Path\nfrom grader.batch import command\n"
     "if __name__ == '__main__':\n"
-    "    options = command.BatchOptions(problems='01-12', formats=('text',))\n"
+    "    options = BatchOptions(problems='01-12', formats=('text',))\n"
     "    for line in command.batch(Path(sys.argv[1]), Path(sys.argv[2]), options): print(line)\n"
     "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
 )

@@ -9,8 +9,8 @@ import pytest
 
 from commandline.errors import UsageError
 from grader.batch import command, deadlines, groups, identity, intake
-from grader.batch.command import BatchOptions
 from grader.batch.faults import Faults
+from grader.batch.options import BatchOptions
 from grader.batch.records import Person, StoredAttempt
 from grader.batch.results import Results
 from grader.batch.store import Store

@@ -9,7 +9,7 @@ import pytest
 
 from commandline.errors import UsageError
 from grader.batch import command
-from grader.batch.command import BatchOptions
+from grader.batch.options import BatchOptions
 from grader.course import catalog
 from grader.judge.verdict import Verdict
 from grader.report.json_report import CheckRow, PublicReport

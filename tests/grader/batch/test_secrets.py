@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from grader.batch import command, listing
-from grader.batch.command import BatchOptions
+from grader.batch.options import BatchOptions
 from grader.course.seed import read_seed
 from studio.class_results import ClassResults
 from tests.grader.batch.conftest import GOOD, WRONG, Submit, rows
-from tests.grader.judge.test_own_errors import ENTRY, SEES, numbers
+from tests.grader.judge.test_public_errors import ENTRY, SEES, numbers
 
 # The first case of a check is the simplest one, and the same for each seed. The others are secret.
 HOSTILE = f"""{GOOD}

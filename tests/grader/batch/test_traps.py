@@ -13,8 +13,8 @@ import pytest
 
 from commandline.errors import CommandError
 from grader.batch import command, reader, run, tasks
-from grader.batch.command import BatchOptions
 from grader.batch.faults import Faults
+from grader.batch.options import BatchOptions
 from grader.batch.tasks import Task
 from grader.isolation.level import Level
 from tests.conftest import ROOT, Grade

@@ -13,7 +13,7 @@ from grader.practice.review import ReviewSpace
 from grader.watch.review_session import ReviewSession
 from tests.conftest import Grade
 from tests.grader.watch.terminal import Terminal
-from tests.grader.watch.test_session import Counting, graded
+from tests.grader.watch.test_watch_session import Counting, graded
 
 EMBEDDING, ATTENTION = catalog.find("01"), catalog.find("02")
 
