@@ -175,7 +175,7 @@ def _require_options_of_hunts(context: click.Context) -> None:
 
 
 def _marked_hunts(
-    submissions: Path, results: Path, problems: str | None, seed_file: Path | None, least: "Level", deadlines: Path | None,
+    submissions: Path, results: Path, least: "Level", problems: str | None, seed_file: Path | None, deadlines: Path | None,
     roster: Path | None, formats: tuple[str, ...],
 ) -> Iterator[str]:  # fmt: skip
     from commandline.errors import UsageError
