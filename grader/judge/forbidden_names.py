@@ -204,22 +204,74 @@ class _Reader:
         if file.renamed(node):
             return
         if dotted := file.dotted(node):
-            if dotted.rpartition(".")[2] in BY_TEXTS and id(node) not in file.decorators:
-                raise _RefusedError(node, f"it hands on `{dotted}`, {UNSEEN}")
-            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-                raise _RefusedError(node, f"it changes `{dotted}`, {UNSEEN}")
-            base = next(one for one in ast.walk(node) if isinstance(one, ast.Name) and one.id in file.imported)
-            self._reach_name(file, base.id)  # the file may define it, too
-            if not (isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)):
-                self._follow(node, dotted)
+            self._read_full_name(file, node, dotted)
             return
+        match node:
+            case ast.Call():
+                parts = self._read_call(file, node)
+            case ast.Subscript(value=value) if file.dotted(value).startswith("jaxtyping."):
+                parts = self._read_annotation(file, node)
+            case ast.Assign(targets=[ast.Name(id="__slots__")], value=value) if _are_names(value):
+                parts = []
+            case _:
+                self._refuse(file, node)
+                parts = None
+        for part in ast.iter_child_nodes(node) if parts is None else parts:
+            self._read(file, part)
+
+    def _read_full_name(self, file: _File, node: ast.AST, dotted: str) -> None:
+        """Reads what names something in a library or in another file of the submission."""
+        if dotted.rpartition(".")[2] in BY_TEXTS and id(node) not in file.decorators:
+            raise _RefusedError(node, f"it hands on `{dotted}`, {UNSEEN}")
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            raise _RefusedError(node, f"it changes `{dotted}`, {UNSEEN}")
+        base = next(one for one in ast.walk(node) if isinstance(one, ast.Name) and one.id in file.imported)
+        self._reach_name(file, base.id)  # the file may define it, too
+        if not (isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)):
+            self._follow(node, dotted)
+
+    def _read_call(self, file: _File, node: ast.Call) -> Sequence[ast.expr] | None:
+        """Returns the parts of a call that are left to read; None means all of them."""
+        match node:
+            case ast.Call(func=ast.Name(id="type"), args=[one], keywords=[]):  # the type of a value
+                return [one]
+            case ast.Call(func=ast.Name(id="isinstance"), args=[owner, ast.Name(id="type")]):
+                return [owner]
+            case ast.Call(func=ast.Call(func=ast.Name(id="type"))):  # the type of a class makes classes
+                raise _RefusedError(node, f"it calls the type of a value, {UNSEEN}")
+            case ast.Call() if (found := file.by_texts(node)) is not None:
+                objects, texts = found
+                if not all(map(_are_names, texts)) or any(isinstance(one, ast.Starred) for one in objects):
+                    raise _RefusedError(node, f"it computes the names of attributes, {UNSEEN}")
+                return objects
+            case ast.Call(func=ast.Name(id="getattr"), args=[owner, name, *more]):
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                    _plain(node, name.value)
+                elif not (isinstance(name, ast.Name) and name.id in file.literal):
+                    raise _RefusedError(node, f"it uses `getattr` with a computed name, {UNSEEN}")
+                return [owner, name, *more]
+            case ast.Call(func=ast.Name(id="hasattr"), args=[owner, _]) if file.dotted(owner):
+                return []
+            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[owner, *_]) if file.dotted(owner):
+                raise _RefusedError(node, f"it changes `{file.dotted(owner)}`, {UNSEEN}")
+        return None
+
+    def _read_annotation(self, file: _File, node: ast.Subscript) -> Sequence[ast.expr]:
+        """Returns the parts of an annotation by jaxtyping that are left to read, which its shape is not."""
+        name = file.dotted(node.value).rpartition(".")[2]
+        index = node.slice
+        kind, *shapes = index.elts if isinstance(index, ast.Tuple) and name not in SHAPELESS else [index]
+        if name not in SHAPELESS and not (shapes and all(map(_is_shape, shapes))):
+            raise _RefusedError(node, f"it computes the text of a shape, {UNSEEN}")
+        return [kind]
+
+    def _refuse(self, file: _File, node: ast.AST) -> None:
+        """Raises _RefusedError if this node, whatever its parts are, calls what is forbidden or hides what is called."""
         match node:
             case ast.ImportFrom(module=module) if module not in self.files and any(
                 one.name == "*" for one in node.names
             ):
                 raise _RefusedError(node, f"it imports all names of `{module}`, {UNSEEN}")
-            case ast.Assign(targets=[ast.Name(id="__slots__")], value=value) if _are_names(value):
-                return
             case ast.Name(id=name):
                 if name in BUILTINS or (_is_dunder(name) and name not in PLAIN):
                     raise _RefusedError(node, f"it uses `{name}`, {UNSEEN}")
@@ -235,42 +287,6 @@ class _Reader:
                     _plain(node, name)
             case ast.ClassDef(keywords=keywords) if any(one.arg != "kw_only" for one in keywords):
                 raise _RefusedError(node, f"it makes a class with `{keywords[0].arg or '**'}=`, {UNSEEN}")
-            case ast.Call(func=ast.Name(id="type"), args=[one], keywords=[]):  # the type of a value
-                self._read(file, one)
-                return
-            case ast.Call(func=ast.Name(id="isinstance"), args=[owner, ast.Name(id="type")]):
-                self._read(file, owner)
-                return
-            case ast.Call(func=ast.Call(func=ast.Name(id="type"))):  # the type of a class makes classes
-                raise _RefusedError(node, f"it calls the type of a value, {UNSEEN}")
-            case ast.Call() if (found := file.by_texts(node)) is not None:
-                objects, texts = found
-                if not all(map(_are_names, texts)) or any(isinstance(one, ast.Starred) for one in objects):
-                    raise _RefusedError(node, f"it computes the names of attributes, {UNSEEN}")
-                for one in objects:
-                    self._read(file, one)
-                return
-            case ast.Subscript(value=value, slice=index) if file.dotted(value).startswith("jaxtyping."):
-                name = file.dotted(value).rpartition(".")[2]
-                kind, *shapes = index.elts if isinstance(index, ast.Tuple) and name not in SHAPELESS else [index]
-                if name not in SHAPELESS and not (shapes and all(map(_is_shape, shapes))):
-                    raise _RefusedError(node, f"it computes the text of a shape, {UNSEEN}")
-                self._read(file, kind)
-                return
-            case ast.Call(func=ast.Name(id="getattr"), args=[owner, name, *more]):
-                if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                    _plain(node, name.value)
-                elif not (isinstance(name, ast.Name) and name.id in file.literal):
-                    raise _RefusedError(node, f"it uses `getattr` with a computed name, {UNSEEN}")
-                for one in (owner, name, *more):
-                    self._read(file, one)
-                return
-            case ast.Call(func=ast.Name(id="hasattr"), args=[owner, _]) if file.dotted(owner):
-                return
-            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[owner, *_]) if file.dotted(owner):
-                raise _RefusedError(node, f"it changes `{file.dotted(owner)}`, {UNSEEN}")
-        for child in ast.iter_child_nodes(node):
-            self._read(file, child)
 
     def _follow(self, node: ast.AST, dotted: str) -> None:
         """Follows a full name into another file of the submission. Raises _RefusedError for what a library's name must not be."""
@@ -289,14 +305,9 @@ class _Reader:
         top, *rest = dotted.split(".")
         ways = [".".join([top, *rest[:number]]) for number in range(len(rest) + 1)]
         private = any(part.startswith("_") and part not in PLAIN for part in rest)
-        hiding = HIDING.intersection(ways) or HIDING_NAMES.intersection(rest)
-        lent = any(name in borrowed(way) for way, name in zip(ways, rest, strict=False))
-        inside = INSIDE.intersection(rest[1:] if ways[1:2] in (["jax.numpy"], ["flax.nnx"]) else rest)
         if ways[1:2] and ways[1] in STREAMS and not private:
             return ""
-        other = top in LARGE and any(way not in MODULES and is_module(way) for way in ways)
-        shape = top == "jaxtyping" and rest and rest[0] not in SHAPELESS  # without a text in brackets
-        if top not in LIBRARIES or private or inside or hiding or lent or other or shape:
+        if private or _leads_elsewhere(ways, rest):
             return f"it reaches `{dotted}`, {UNSEEN}"
         ruled = [way for way in ways if way in self.problem.forbids or way in self.problem.allows]
         # A library may have a function under several names, and so may another library.
@@ -310,6 +321,25 @@ class _Reader:
             )
             return f"it uses `{dotted}`, {why}; {ELSEWHERE}"
         return f"it hands on the module `{dotted}` itself, {UNSEEN}" if is_module(dotted) else ""
+
+
+def _leads_elsewhere(ways: Sequence[str], rest: Sequence[str]) -> bool:
+    """Whether a full name is in no library that the grader knows, or leads from there to code that it cannot see.
+
+    `rest` are the parts of the name after that of the library, and `ways` the names on the way to it, the library first.
+    """
+    top = ways[0]
+    inside = INSIDE.intersection(rest[1:] if ways[1:2] in (["jax.numpy"], ["flax.nnx"]) else rest)
+    shape = top == "jaxtyping" and rest and rest[0] not in SHAPELESS  # without a text in brackets
+    return bool(
+        top not in LIBRARIES
+        or inside
+        or HIDING.intersection(ways)
+        or HIDING_NAMES.intersection(rest)
+        or any(name in borrowed(way) for way, name in zip(ways, rest, strict=False))
+        or (top in LARGE and any(way not in MODULES and is_module(way) for way in ways))
+        or shape
+    )
 
 
 def _plain(node: ast.AST, name: str) -> None:
