@@ -66,8 +66,8 @@ def test_a_version_that_the_course_does_not_work_with(monkeypatch: pytest.Monkey
     by_subject = {finding.subject: finding for finding in doctor.packages()}
     old, minor = by_subject["jax"], by_subject["rich"]
     assert (old.fine, old.serious, minor.fine, minor.serious) == (False, True, False, False)
-    assert old.state == "0.9.2, and the course needs <0.12,>=0.10.2"
-    assert "pip install 'jax<0.12,>=0.10.2'" in old.remedy
+    assert old.state == "0.9.2, and the course needs <0.13,>=0.10.2"
+    assert "pip install 'jax<0.13,>=0.10.2'" in old.remedy
     assert by_subject["numpy"].fine
     assert "click" in by_subject
     assert "pyyaml" not in by_subject, "only what says something"
