@@ -77,6 +77,7 @@ class Story:
 
     @property
     def text(self) -> str:
+        """Returns the whole story as one string."""
         return "".join(token.text for token in self.tokens)
 
 
@@ -232,6 +233,7 @@ class Progress:
 
     @property
     def said(self) -> str:
+        """Describes the progress in one line: the step, the number of steps and the loss."""
         return f"training: step {self.step:,} of {self.steps:,}, loss {self.loss:.3g}"
 
 

@@ -81,6 +81,7 @@ class Entry:
 
     @property
     def is_module(self) -> bool:
+        """Says whether the entry is a module: constructed first, then called."""
         return self.construct is not None or self.made_by is not None
 
     def passed(self, case: Case) -> tuple[str, ...]:
@@ -237,19 +238,24 @@ class Problem:
 
     @property
     def number(self) -> int:
+        """Returns the number of the problem: 7 for `p07_next_token_loss`."""
         return self.name.number
 
     @property
     def label(self) -> str:
+        """Returns the number as pages and reports show it: `07`."""
         return self.name.label
 
     @property
     def slug(self) -> str:
+        """Returns the name without the number: `next_token_loss`."""
         return self.name.slug
 
     @property
     def points(self) -> int:
+        """Returns the maximum score: the points of all checks."""
         return sum(check.points for check in self.checks)
 
     def entry(self, name: str) -> Entry:
+        """Returns the entry with this name. Raises StopIteration if there is none."""
         return next(entry for entry in self.entries if entry.name == name)

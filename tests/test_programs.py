@@ -9,6 +9,8 @@ from jax._src.lib import xla_client
 
 from tests import programs
 
+pytestmark = [pytest.mark.fast, pytest.mark.private]
+
 
 def test_xla_has_read_the_flags() -> None:
     """XLA reads them once in a process. Tests that set them later take ten times as long to compile their programs."""

@@ -1,6 +1,6 @@
-"""StableHLO programs: traced, made canonical, walked through, compiled. The only user of JAX's internal modules.
+"""StableHLO programs: traced, made canonical, walked through, compiled. The grader's only user of JAX's private modules.
 
-JAX exports programs by a public interface, but compiles them by one that would trace and lower them again.
+`docs/maintaining.md` says for each of them why it is used, and when it can go.
 """
 
 import contextlib

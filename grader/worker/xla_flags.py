@@ -10,5 +10,5 @@ QUICK_TO_COMPILE = (
     " --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"
 )
 # Saves another quarter. XLA aborts on a flag that it does not know, so only tested versions get this one.
-if importlib.metadata.version("jaxlib").startswith(("0.10.", "0.11.")):
+if importlib.metadata.version("jaxlib").startswith(("0.10.", "0.11.", "0.12.")):
     QUICK_TO_COMPILE += " --xla_cpu_parallel_codegen_split_count=1"

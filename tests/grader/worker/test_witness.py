@@ -7,10 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from jax._src.interpreters import mlir
-from jax._src.lib import _jax
-from jax._src.lib.mlir import ir
-from jax._src.lib.mlir.dialects import hlo
 
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
@@ -26,9 +22,8 @@ ROUNDS, SEED = 30, 14
 
 def module(text: str) -> bytes:
     """Portable bytecode of a program in MLIR's text."""
-    with mlir.make_ir_context():
-        version = hlo.get_version_from_compatibility_requirement(hlo.StablehloCompatibilityRequirement.WEEK_4)
-        return bytes(_jax.mlir.serialize_portable_artifact(ir.Module.parse(text), version, True))
+    with stablehlo.context():
+        return stablehlo.serialized(stablehlo.ir.Module.parse(text))
 
 
 def calling(target: str) -> Program:
