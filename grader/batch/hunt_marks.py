@@ -68,10 +68,8 @@ def mark(submissions: Path, results: Path, options: HuntOptions) -> Iterator[str
     rows = list[Row]()
     with closing(ForkServer()) as fork_server:
         for name, item in zip(handed_in, class_.items, strict=True):  # by another name, if the roster has one
-            rows += [
-                (item.learner, *row[1:])
-                for row in _of_learner(sheets[name], others.get(name, ""), options, fork_server)
-            ]
+            own = _of_learner(sheets[name], others.get(name, ""), options, fork_server)
+            rows += [(item.learner, *row[1:]) for row in own]
     hunts = max(sum(row[0] == item.learner and bool(row[2]) for row in rows) for item in class_.items)
     records = list(_records(class_, rows, FULL * hunts, rules))
     for record in records:
@@ -82,12 +80,25 @@ def mark(submissions: Path, results: Path, options: HuntOptions) -> Iterator[str
     write_csv(results / TABLE, HEADER, rows)
     yield f"{counted(sum(bool(row[2]) for row in rows), 'hunt')} of {counted(len(handed_in), 'learner')}: {results / TABLE}"
     column = [Assignment(HUNTS, "Hunts", FULL * hunts)]
+    yield from map(str, _gradebooks(records, class_, column, results, options, enrolled, enrollment))
+
+
+def _gradebooks(
+    records: Sequence[Record],
+    class_: Intake,
+    column: Sequence[Assignment],
+    folder: Path,
+    options: HuntOptions,
+    enrolled: roster.Roster | None,
+    enrollment: roster.Enrollment | None,
+) -> Iterator[Path]:
+    """Writes the gradebooks that were asked for, and that of a roster."""
     if "canvas" in options.formats:
         on_roster = set(enrollment.learner_of.values()) if enrollment else set(class_.people)
         listed = [record for record in records if record.learner in on_roster]
-        yield str(gradebook.write_canvas(listed, class_.people, column, results / f"{HUNTS}-canvas.csv"))
+        yield gradebook.write_canvas(listed, class_.people, column, folder / f"{HUNTS}-canvas.csv")
     if enrolled and enrollment:
-        yield str(roster.write_gradebook(enrolled, enrollment, records, column, results / f"{HUNTS}-gradebook.csv"))
+        yield roster.write_gradebook(enrolled, enrollment, records, column, folder / f"{HUNTS}-gradebook.csv")
 
 
 def _handed_in(message: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,17 @@ def push(folder: Path, target: Target, *, send: bool, overwrite: bool = False, c
         stored.close()
 
 
+@dataclass
+class _Count:
+    """What has been sent, and what Canvas did not take: learners with the name of the assignment."""
+
+    marks: int = 0
+    decided: int = 0  # marks that somebody has entered in Canvas
+    comments: int = 0
+    refused: list[str] = field(default_factory=list)
+    unheard: list[str] = field(default_factory=list)
+
+
 def _push(stored: Results, target: Target, *, overwrite: bool, comments: bool) -> Iterator[str]:
     records, people = stored.records(), stored.people()
     texts = feedback.comments(stored) if comments else {}
@@ -92,59 +103,97 @@ def _push(stored: Results, target: Target, *, overwrite: bool, comments: bool) -
     assignments = _assignments(canvas, problems, target.assignments)
     yield from (f"Note: {person.learner!r} has no Canvas id and is left out; `grade batch --roster` finds it."
                 for person in people.values() if not person.canvas)  # fmt: skip
-    total, refused, decided, commented, unheard = 0, list[str](), 0, 0, list[str]()
+    count = _Count()
     for problem in problems:
         row = assignments[problem.name]
         if row.get("points_possible") not in (None, problem.points):
             yield f"Note: {row['name']!r} has {row['points_possible']:g} points in Canvas and {problem.points} here."
         own = [record for record in records if record.problem == problem.name]
-        sent = None if overwrite else stored.sent(canvas.name, str(row["id"]))
         current = canvas.marks(row["id"], comments=comments)
-        marks, kept, notes = _differences(own, people, current, sent)
-        yield from (f"Note: {note}." for note in notes)
-        for mark in marks:
-            yield f"{row['name']}, {mark.learner}: {_points(mark.before)} -> {mark.points:g}"
-        for mark in kept:
-            yield (
-                f"{row['name']}, {mark.learner}: {_points(mark.before)} stays, because it was entered in Canvas; "
-                f"it is {mark.points:g} here"
-            )
-        total, decided = total + len(marks), decided + len(kept)
-        if isinstance(stored, Store):
-            refused += [f"{mark.learner!r} ({row['name']})" for mark in _sent(stored, canvas, row["id"], marks)]
-            same = {mark.user for mark in (*marks, *kept)}
-            counting = [record for record in own if not record.excused]
-            equal = {user: record.mark for record in counting for user in _users(people, record) if user not in same}
-            stored.remember_sent(canvas.name, str(row["id"]), equal)
-        unsaid = _comments(own, people, texts, current, stored.comments(canvas.name, str(row["id"])))
-        yield from (f"{row['name']}, {one.learner}: comment: {one.text.partition(chr(10))[0]}" for one in unsaid)
-        commented += len(unsaid)
-        if isinstance(stored, Store) and unsaid:
-            lost_here = _said(stored, canvas, row["id"], unsaid, current)
-            unheard += [f"{one.learner!r} ({row['name']})" for one in lost_here]
-    if left := [*refused, *unheard]:
-        lost = {"mark": refused, "comment": unheard}
+        yield from _push_marks(stored, canvas, row, own, current, overwrite=overwrite, count=count)
+        yield from _push_comments(stored, canvas, row, own, current, texts, count)
+    _require_all_taken(count)
+    yield from _closing_lines(count, sends=isinstance(stored, Store), comments=comments)
+
+
+def _push_marks(
+    stored: Results,
+    canvas: "Canvas",
+    row: Mapping[str, Any],
+    records: Sequence[Record],
+    current: Mapping[str, "Current"],
+    *,
+    overwrite: bool,
+    count: _Count,
+) -> Iterator[str]:
+    """Yields the marks of an assignment that differ from Canvas' `current` ones, and sends them if `stored` can be written."""
+    sent = None if overwrite else stored.sent(canvas.name, str(row["id"]))
+    people = stored.people()
+    marks, kept, notes = _differences(records, people, current, sent)
+    yield from (f"Note: {note}." for note in notes)
+    for mark in marks:
+        yield f"{row['name']}, {mark.learner}: {_points(mark.before)} -> {mark.points:g}"
+    for mark in kept:
+        yield (
+            f"{row['name']}, {mark.learner}: {_points(mark.before)} stays, because it was entered in Canvas; "
+            f"it is {mark.points:g} here"
+        )
+    count.marks, count.decided = count.marks + len(marks), count.decided + len(kept)
+    if isinstance(stored, Store):
+        count.refused += [f"{mark.learner!r} ({row['name']})" for mark in _sent(stored, canvas, row["id"], marks)]
+        same = {mark.user for mark in (*marks, *kept)}
+        counting = [record for record in records if not record.excused]
+        equal = {user: record.mark for record in counting for user in _users(people, record) if user not in same}
+        stored.remember_sent(canvas.name, str(row["id"]), equal)
+
+
+def _push_comments(
+    stored: Results,
+    canvas: "Canvas",
+    row: Mapping[str, Any],
+    records: Sequence[Record],
+    current: Mapping[str, "Current"],
+    texts: Mapping[tuple[str, str], str],
+    count: _Count,
+) -> Iterator[str]:
+    """Yields the comments of an assignment that Canvas lacks, and sends them if `stored` can be written."""
+    unsaid = _comments(records, stored.people(), texts, current, stored.comments(canvas.name, str(row["id"])))
+    yield from (f"{row['name']}, {one.learner}: comment: {one.text.partition(chr(10))[0]}" for one in unsaid)
+    count.comments += len(unsaid)
+    if isinstance(stored, Store) and unsaid:
+        lost = _said(stored, canvas, row["id"], unsaid, current)
+        count.unheard += [f"{one.learner!r} ({row['name']})" for one in lost]
+
+
+def _require_all_taken(count: _Count) -> None:
+    """Raises UsageError if Canvas did not take something."""
+    if left := [*count.refused, *count.unheard]:
+        lost = {"mark": count.refused, "comment": count.unheard}
         what = " and ".join(counted(len(ones), noun) for noun, ones in lost.items() if ones)
         raise UsageError(
             f"Canvas did not take {what}: {', '.join(left[:MOST_SHOWN])}"
             f"{', ...' * (len(left) > MOST_SHOWN)}. It has all others. Look at these students in Canvas, then repeat the "
             "command: it sends what is left."
         )
-    if decided:
-        yield f"{counted(decided, 'mark')} entered in Canvas stay{'s' * (decided == 1)}; --overwrite replaces them."
-    if not total:
-        yield "Canvas has all marks." if not decided else "Canvas has all other marks."
-    elif isinstance(stored, Store):
-        yield f"Sent {counted(total, 'mark')}."
+
+
+def _closing_lines(count: _Count, *, sends: bool, comments: bool) -> Iterator[str]:
+    if count.decided:
+        stay = f"stay{'s' * (count.decided == 1)}"
+        yield f"{counted(count.decided, 'mark')} entered in Canvas {stay}; --overwrite replaces them."
+    if not count.marks:
+        yield "Canvas has all other marks." if count.decided else "Canvas has all marks."
+    elif sends:
+        yield f"Sent {counted(count.marks, 'mark')}."
     else:
-        yield f"Nothing was sent. Add --send to send {counted(total, 'mark')}."
+        yield f"Nothing was sent. Add --send to send {counted(count.marks, 'mark')}."
     if comments:
-        if not commented:
+        if not count.comments:
             yield "Canvas has all comments."
-        elif isinstance(stored, Store):
-            yield f"Sent {counted(commented, 'comment')}."
+        elif sends:
+            yield f"Sent {counted(count.comments, 'comment')}."
         else:
-            yield f"No comment was sent. Add --send to send {counted(commented, 'comment')}."
+            yield f"No comment was sent. Add --send to send {counted(count.comments, 'comment')}."
 
 
 def _sent(stored: Store, canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> list[Mark]:
