@@ -35,8 +35,10 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
 
 # A stream of several blocks amplifies rounding errors, and the norm divides by a standard deviation that the biases keep small.
 LOGITS = Tolerance(rtol=1e-4, atol=1e-4)
-# A row of a table of 50,257 tokens is about 0.004 long, and so are the parts of a logit.
-SMALL = Tolerance(rtol=1e-4, atol=1e-6)
+# A row of a table of 50,257 tokens is about 0.004 long, and so are the parts of a logit. The lens also divides by the standard
+# deviation of three numbers, which is small in some layer of thirteen.
+SMALL = Tolerance(rtol=1e-4, atol=4e-6)
+SMALL_LENS = Tolerance(rtol=1e-4, atol=2e-5)
 # The reference's work is that of one forward pass. Two more of them are allowed. The logits of all tokens for each neuron are
 # eight times as much.
 WORK = Tolerance(rtol=3.0, atol=0.0, room=2)
@@ -76,7 +78,7 @@ PROBLEM = Problem(
         parts("part of each neuron", 2, "parts.neurons"),
         parts("part of the biases", 1, "parts.biases"),
         parts("the parts sum to the logit", 2, "total"),
-        Check("lens of one token", 1, "lens", leaves="lens", cases="one token", tolerance=SMALL),
+        Check("lens of one token", 1, "lens", leaves="lens", cases="one token", tolerance=SMALL_LENS),
         parts("parts for one token", 1, "parts", cases="one token", tolerance=SMALL),
         Check(
             "work of the parts", 1, "attribution", leaves="program.work", cases="large", compare="at_most", tolerance=WORK,
