@@ -1,6 +1,7 @@
 """The changelog, the versions and the public names are as `docs/maintaining.md` says."""
 
 import ast
+import inspect
 import json
 import re
 import tomllib
@@ -68,3 +69,13 @@ def test_every_public_name_for_authors_has_a_docstring(module: str):
     public = [node for node in nodes if node.name[0] != "_"]
     assert public
     assert [node.name for node in public if not ast.get_docstring(node)] == []
+
+
+def test_the_tools_for_probes_have_docstrings():
+    from grader import authoring
+
+    tools = {name: getattr(authoring, name) for name in authoring.__all__}
+    own = {
+        name: tool for name, tool in tools.items() if str(getattr(tool, "__module__", "")).startswith("grader")
+    }  # the others are constants
+    assert [name for name, tool in own.items() if not inspect.getdoc(tool)] == []

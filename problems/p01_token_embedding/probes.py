@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from grader.authoring import Arrays, Reading, Subject, is_tracing_error, named
 from grader.problem import Case
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import is_tracing_error
 
 RETURNED, RAISED_ANOTHER = 0, 1
 RAISED = {ValueError: 2, AssertionError: 3, IndexError: 4, TypeError: 5}

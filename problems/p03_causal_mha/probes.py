@@ -4,9 +4,8 @@ from typing import Any
 
 import jax
 
+from grader.authoring import Arrays, Reading, Subject, named
 from grader.problem import Case
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject
 
 
 def without_biases(subject: Subject, case: Case, *, entry: str) -> Reading:

@@ -4,9 +4,8 @@ from typing import Any
 
 import jax
 
+from grader.authoring import Arrays, Reading, Subject, named
 from grader.problem import Case
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject
 
 QUIET, LOUD = 1e-3, 30.0  # of what attention adds, and of what the feed-forward network reads
 

@@ -8,11 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader.authoring import (
+    Arrays,
+    BadOutputError,
+    Reading,
+    Subject,
+    ToyLM,
+    described,
+    fill_state,
+    given,
+    named,
+    to_fill,
+)
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described, fill_state, named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.toy_models import ToyLM
-from grader.worker.tracing import given
 
 
 def training(subject: Subject, case: Case) -> Reading:

@@ -9,10 +9,8 @@ import numpy as np
 import optax
 from flax import nnx
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, eager, given, named, to_fill
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Arrays, Reading, Subject, eager, to_fill
-from grader.worker.tracing import given
 
 HYPER = ("learning_rate", "b1", "b2", "epsilon", "weight_decay")
 TREE = ("kernel", "bias", "temperature")

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from grader.authoring import BadEntryError
 from grader.exhibits import Line, Lines
-from grader.worker.subject import BadEntryError
 from harness.config import OptimizerConfig
 from harness.training.optimizer import learning_rate
 from problems.stage.training import V, batches, curve

@@ -8,10 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, is_tracing_error
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import is_tracing_error
 from problems.p10_lr_schedule.problem import compared
 
 

@@ -1,9 +1,7 @@
 """The probe of problem 11: a clipped tree and the reported norm, compiled. Runs in workers."""
 
+from grader.authoring import Arrays, Reading, Subject, given, named
 from grader.problem import Case
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import given
 
 
 def clipping(subject: Subject, case: Case) -> Reading:

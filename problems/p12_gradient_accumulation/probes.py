@@ -6,10 +6,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from grader.authoring import Arrays, Reading, Subject, given, named, to_fill
 from grader.problem import Case
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.tracing import given
 
 
 def accumulating(subject: Subject, case: Case) -> Reading:

@@ -7,10 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, eager, given, named
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, named
-from grader.worker.subject import Arrays, Reading, Subject, eager
-from grader.worker.tracing import given
 
 NO_LEAF, UNKNOWN_PATH = -1, -2
 BAD = (None, np.nan, np.inf, -np.inf)

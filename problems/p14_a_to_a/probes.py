@@ -9,10 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, eager, fill_state, given, named, sent, trace
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, fill_state, named
-from grader.worker.subject import Arrays, Reading, Subject, eager
-from grader.worker.tracing import given, sent, trace
 
 ABSENT = 5  # tokens that are not in a batch
 

@@ -7,9 +7,8 @@ import jax
 import numpy as np
 import tiktoken
 
+from grader.authoring import BadOutputError, Reading, Subject, described, eager, named
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Reading, Subject, eager
 
 # The pattern by which GPT-2 splits text into words before it merges pairs.
 WORDS = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""

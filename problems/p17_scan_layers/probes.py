@@ -5,9 +5,8 @@ from typing import Any
 import jax.numpy as jnp
 from flax import nnx
 
+from grader.authoring import Arrays, Reading, Subject, named
 from grader.problem import Case
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject
 
 NAME = "LayerStack"
 

@@ -7,13 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from grader.authoring import MEASURES as COMMON
+from grader.authoring import Arrays, Execution, Reading, Subject, given, named, stablehlo
 from grader.problem import Case
-from grader.worker import stablehlo
-from grader.worker.measures import MEASURES as COMMON
-from grader.worker.measures import Execution
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import given
 
 
 def losses(subject: Subject, case: Case) -> Reading:

@@ -7,12 +7,8 @@ import jax
 import numpy as np
 from flax import nnx
 
+from grader.authoring import Arrays, Execution, Reading, Subject, given, named, stablehlo
 from grader.problem import Case
-from grader.worker import stablehlo
-from grader.worker.measures import Execution
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import given
 
 
 def precision(subject: Subject, case: Case, *, rows: float = 1.0) -> Reading:

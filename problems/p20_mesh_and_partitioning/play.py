@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.worker.toy_models import gpt_logits
+from grader.authoring import gpt_logits
 from problems.stage import devices, runs
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import encode

@@ -8,12 +8,21 @@ import numpy as np
 from flax import nnx
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from grader.authoring import (
+    Arrays,
+    BadOutputError,
+    Reading,
+    Subject,
+    ToyGPT,
+    as_inputs,
+    coded,
+    given,
+    gpt_logits,
+    mesh_of,
+    moved,
+    put,
+)
 from grader.problem import Case
-from grader.worker.placement import as_inputs, coded, mesh_of, moved, put
-from grader.worker.pytrees import BadOutputError
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.toy_models import ToyGPT, gpt_logits
-from grader.worker.tracing import given
 
 
 def meshes(subject: Subject, case: Case) -> Reading:

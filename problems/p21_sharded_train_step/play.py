@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from flax import nnx
 
-from grader.worker.placement import mesh_of
+from grader.authoring import mesh_of
 from problems.stage import devices, runs
 
 PAD, ROWS = -1, 16

@@ -7,14 +7,24 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader.authoring import (
+    Arrays,
+    BadOutputError,
+    Reading,
+    Subject,
+    as_inputs,
+    given,
+    like,
+    mesh_of,
+    mid_training,
+    model_factory,
+    moved,
+    put,
+    stablehlo,
+    state_numbers,
+    step,
+)
 from grader.problem import Case
-from grader.wire.program import state_numbers
-from grader.worker import stablehlo
-from grader.worker.placement import as_inputs, like, mesh_of, moved, put, step
-from grader.worker.pytrees import BadOutputError
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.toy_models import mid_training, model_factory
-from grader.worker.tracing import given
 
 
 class Layers(nnx.Module):

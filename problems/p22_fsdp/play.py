@@ -8,7 +8,7 @@ import numpy as np
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
-from grader.worker.placement import mesh_of
+from grader.authoring import mesh_of
 from problems.stage import devices, runs
 
 PAD = -1

@@ -12,15 +12,23 @@ import numpy as np
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
+from grader.authoring import (
+    Arrays,
+    BadOutputError,
+    Execution,
+    Reading,
+    Subject,
+    ToyLM,
+    given,
+    mesh_of,
+    model_factory,
+    named,
+    stablehlo,
+    stages,
+    step,
+    trace_of,
+)
 from grader.problem import Case
-from grader.worker import stablehlo
-from grader.worker.call_programs import stages
-from grader.worker.measures import Execution
-from grader.worker.placement import mesh_of, step
-from grader.worker.pytrees import BadOutputError, named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.toy_models import ToyLM, model_factory
-from grader.worker.tracing import given, trace_of
 
 DEVICES = 8
 MOST_WRITTEN = 200  # numbers in the text of a creation: random bits and normal numbers take 100 constants

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from grader.authoring import BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Reading, Subject, eager
 from problems.p23_flops_and_memory.problem import COUNTING, DECODING
 
 

@@ -9,10 +9,8 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
+from grader.authoring import Arrays, Given, Reading, Subject, given, named, to_fill
 from grader.problem import Case
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.tracing import Given, given
 
 WIDE = 256  # eight times the base of the cases
 

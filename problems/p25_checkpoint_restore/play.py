@@ -2,9 +2,8 @@
 
 import jax.numpy as jnp
 
+from grader.authoring import model_factory, new_folder
 from grader.exhibits import Table
-from grader.worker.files import new_folder
-from grader.worker.toy_models import model_factory
 from problems.stage import runs
 from problems.stage.weights import POCKET
 

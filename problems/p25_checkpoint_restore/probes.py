@@ -10,12 +10,22 @@ import optax
 import orbax.checkpoint  # noqa: F401  imported before the confinement, as every submission needs it
 from flax import nnx
 
+from grader.authoring import (
+    STATE,
+    BadOutputError,
+    DeepLM,
+    Reading,
+    Subject,
+    ToyLM,
+    described,
+    eager,
+    mid_training,
+    model_factory,
+    named,
+    never_real,
+    new_folder,
+)
 from grader.problem import Case
-from grader.wire.program import STATE
-from grader.worker.files import new_folder
-from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Reading, Subject, eager
-from grader.worker.toy_models import DeepLM, ToyLM, mid_training, model_factory, never_real
 
 CHECKPOINT = "checkpoint"
 

@@ -3,9 +3,8 @@
 import jax
 from flax import nnx
 
+from grader.authoring import Stories, new_folder
 from grader.exhibits import Table
-from grader.worker.files import new_folder
-from grader.worker.toy_models import Stories
 from problems.stage import runs
 
 BEFORE, AFTER, BATCH = 14, 14, 8

@@ -11,12 +11,23 @@ import optax
 import orbax.checkpoint  # noqa: F401  imported before the confinement, as every submission needs it
 from flax import nnx
 
+from grader.authoring import (
+    STATE,
+    BadOutputError,
+    DeepLM,
+    Reading,
+    Stories,
+    Subject,
+    ToyLM,
+    described,
+    eager,
+    fill_state,
+    mid_training,
+    model_factory,
+    named,
+    new_folder,
+)
 from grader.problem import Case
-from grader.wire.program import STATE
-from grader.worker.files import new_folder
-from grader.worker.pytrees import BadOutputError, described, fill_state, named
-from grader.worker.subject import Reading, Subject, eager
-from grader.worker.toy_models import DeepLM, Stories, ToyLM, mid_training, model_factory
 
 AFTER = 4  # steps after the resume
 LATE = 2**25

@@ -5,9 +5,8 @@ import numpy as np
 from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
+from grader.authoring import mesh_of, new_folder
 from grader.exhibits import Bar, Bars
-from grader.worker.files import new_folder
-from grader.worker.placement import mesh_of
 from problems.stage import devices, runs
 
 MESHES = ((4, 2), (3, 2), (1, 1))

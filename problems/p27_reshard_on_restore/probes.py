@@ -19,13 +19,24 @@ import orbax.checkpoint as ocp
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
+from grader.authoring import (
+    STATE,
+    BadOutputError,
+    Reading,
+    Subject,
+    ToyLM,
+    described,
+    eager,
+    mesh_of,
+    mid_training,
+    model_factory,
+    named,
+    never_real,
+    new_folder,
+    place,
+    state_numbers,
+)
 from grader.problem import Case
-from grader.wire.program import STATE, state_numbers
-from grader.worker.files import new_folder
-from grader.worker.placement import mesh_of, place
-from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Reading, Subject, eager
-from grader.worker.toy_models import ToyLM, mid_training, model_factory, never_real
 
 CHECKPOINT = "checkpoint"
 KINDS = ("model", "optimizer")

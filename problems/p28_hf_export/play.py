@@ -4,9 +4,8 @@ import jax.numpy as jnp
 from flax import nnx
 from safetensors.numpy import load_file
 
+from grader.authoring import BadOutputError, new_folder
 from grader.exhibits import Table
-from grader.worker.files import new_folder
-from grader.worker.pytrees import BadOutputError
 from harness.errors import UsageError
 from harness.hugging_face.load import Parameters, read_config
 from harness.model.gpt import GPT

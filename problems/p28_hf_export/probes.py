@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, ToyGPT, eager, new_folder
 from grader.problem import Case
-from grader.worker.files import new_folder
-from grader.worker.pytrees import BadOutputError
-from grader.worker.subject import Arrays, Reading, Subject, eager
-from grader.worker.toy_models import ToyGPT
 
 EXPORT = "export"
 FOLDERS = {"new": "`folder`", "existing": "`folder`, which existed before the call,"}

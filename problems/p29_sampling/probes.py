@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Arrays, Reading, Subject, eager
 
 # Many short texts: a program whose arrays grow with the text compiles once for each length.
 TEXTS, LENGTH, FEW = 24, 25, 12

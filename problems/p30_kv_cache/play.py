@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from grader.authoring import ToyGPT
 from grader.exhibits import Line, Lines, Story, Token
-from grader.worker.toy_models import ToyGPT
 from problems.stage import telling
 from problems.stage.model import gpt, jitted
 from problems.stage.programs import seconds

@@ -6,12 +6,8 @@ from typing import Any
 import jax.numpy as jnp
 from flax import nnx
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, ToyGPT, given, stepwise
 from grader.problem import Case
-from grader.worker.decode_loop import stepwise
-from grader.worker.pytrees import BadOutputError
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.toy_models import ToyGPT
-from grader.worker.tracing import given
 
 
 def decoding(subject: Subject, case: Case) -> Reading:

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader.authoring import ToyGPT, gpt_logits
 from grader.exhibits import Bar, Bars, Line, Lines, Progress
-from grader.worker.toy_models import ToyGPT, gpt_logits
 from harness.data.pocket import stories
 from problems.stage import telling
 from problems.stage.model import gpt

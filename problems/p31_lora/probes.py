@@ -7,10 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, given, named, to_fill
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.tracing import given
 
 
 class Stack(nnx.Module):

@@ -21,11 +21,22 @@ from flax import nnx
 
 from commandline.problem_name import ProblemName
 from commandline.spelling import nearest
+from grader.authoring import (
+    STATE,
+    Arrays,
+    BadOutputError,
+    Reading,
+    Subject,
+    described,
+    eager,
+    fill_state,
+    made,
+    named,
+    sent,
+    to_fill,
+    trace,
+)
 from grader.problem import Case
-from grader.wire.program import STATE
-from grader.worker.pytrees import BadOutputError, described, fill_state, named
-from grader.worker.subject import Arrays, Reading, Subject, eager, to_fill
-from grader.worker.tracing import made, sent, trace
 from harness.config import Config
 from harness.data.batches import PADDING
 from harness.data.sources import pocket_version

@@ -8,11 +8,8 @@ import jax.numpy as jnp
 from flax import nnx
 from flax.errors import TraceContextError
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, cotangent, described, given, named
 from grader.problem import Case
-from grader.worker.probes import cotangent
-from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import given
 
 NAME = "StoryScorer"
 OTHERS = nnx.Not(nnx.Param)

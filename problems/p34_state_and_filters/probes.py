@@ -8,10 +8,8 @@ import numpy as np
 import optax
 from flax import nnx
 
+from grader.authoring import Arrays, BadOutputError, Given, Reading, Subject, described, fill_state, given, named
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described, fill_state, named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import Given, given
 
 
 class Part(nnx.Module):

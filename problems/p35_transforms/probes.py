@@ -8,10 +8,8 @@ import numpy as np
 import optax
 from flax import nnx
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, fill_state, given, named, to_fill
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described, fill_state, named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.tracing import given
 
 
 class Net(nnx.Module):

@@ -7,11 +7,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, cotangent, described, given, named, to_fill
 from grader.problem import Case
-from grader.worker.probes import cotangent
-from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.tracing import given
 
 NAME = "Dropout"
 

@@ -4,10 +4,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, given, named
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import given
 
 
 def scores(subject: Subject, case: Case) -> Reading:

@@ -6,12 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader.authoring import Arrays, Execution, Reading, Subject, given, named, stablehlo
 from grader.problem import Case
-from grader.worker import stablehlo
-from grader.worker.measures import Execution
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import given
 
 # Operations that must not work on bfloat16, as StableHLO names them. A correct program adds nothing in bfloat16.
 NEED_FLOAT32 = {

@@ -7,10 +7,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, given, named
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import given
 
 
 def reach(subject: Subject, case: Case) -> Reading:

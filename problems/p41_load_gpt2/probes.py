@@ -6,11 +6,8 @@ import jax
 import numpy as np
 from flax import nnx
 
+from grader.authoring import Arrays, Reading, Subject, ToyGPT, eager, filled, given, named
 from grader.problem import Case
-from grader.worker.pytrees import filled, named
-from grader.worker.subject import Arrays, Reading, Subject, eager
-from grader.worker.toy_models import ToyGPT
-from grader.worker.tracing import given
 
 # Names, and the last layer as a whole.
 MISSING = ("wpe.weight", "h.0.attn.c_attn.bias", "h.0.ln_2.bias", "h.0.mlp.c_proj.weight", "ln_f.weight", "h.1.")

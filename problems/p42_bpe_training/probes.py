@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import tiktoken
 
+from grader.authoring import BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Reading, Subject, eager
 
 WORDS = 80  # places of words that are compared; no text of a case has as many different words
 MOST = 999  # the largest count that is compared; all others are far too large

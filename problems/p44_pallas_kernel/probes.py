@@ -15,12 +15,22 @@ import numpy as np
 from jax import export
 from jax.experimental import pallas as pl
 
+from grader.authoring import (
+    Arrays,
+    BadOutputError,
+    Input,
+    Program,
+    Reading,
+    Subject,
+    cost,
+    counting,
+    eager,
+    given,
+    named,
+    stablehlo,
+    witness,
+)
 from grader.problem import Case
-from grader.wire.program import Input, Program
-from grader.worker import cost, counting, stablehlo, witness
-from grader.worker.pytrees import BadOutputError, named
-from grader.worker.subject import Arrays, Reading, Subject, eager
-from grader.worker.tracing import given
 
 KERNEL = "tpu_custom_call"
 FORWARD, BACKWARD = ("x", "weight"), ("x", "weight", "d_out")  # what each pass takes

@@ -4,12 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from grader.authoring import Arrays, Execution, Reading, Subject, given, named, stablehlo
 from grader.problem import Case
-from grader.worker import stablehlo
-from grader.worker.measures import Execution
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import given
 
 
 def quantizing(subject: Subject, case: Case) -> Reading:

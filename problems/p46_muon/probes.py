@@ -9,12 +9,8 @@ import numpy as np
 import optax
 from flax import nnx
 
+from grader.authoring import Arrays, BadOutputError, Execution, Reading, Subject, cost, given, named, to_fill, work
 from grader.problem import Case
-from grader.worker import cost
-from grader.worker.measures import Execution, work
-from grader.worker.pytrees import BadOutputError, named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.tracing import given
 from problems.p46_muon.problem import LEAVES
 
 KERNELS = ("ff1.kernel", "ff2.kernel", "proj.kernel")

@@ -6,8 +6,8 @@ import numpy as np
 import optax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from grader.authoring import mesh_of
 from grader.exhibits import Bar, Bars
-from grader.worker.placement import mesh_of
 from problems.stage import devices
 from problems.stage.model import into_attention
 from problems.stage.weights import POCKET, encode, held_out

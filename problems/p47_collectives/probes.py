@@ -7,13 +7,21 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
+from grader.authoring import (
+    Arrays,
+    Given,
+    Reading,
+    Subject,
+    called_on_mesh,
+    cotangent,
+    given,
+    mesh_of,
+    named,
+    placed,
+    sum_of_losses,
+    to_fill,
+)
 from grader.problem import Case
-from grader.worker.placement import called_on_mesh, mesh_of, placed
-from grader.worker.probes import cotangent
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.toy_models import sum_of_losses
-from grader.worker.tracing import Given, given
 
 P = PartitionSpec
 PLACES = {"w1": P(None, "model"), "b1": P("model"), "w2": P("model", None), "b2": P()}

@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 
+from grader.authoring import mesh_of
 from grader.exhibits import HeatMap, Line, Lines, Plane
-from grader.worker.placement import mesh_of
 from harness.model.attention import causal_attention
 from problems.stage import devices
 from problems.stage.model import queries_and_keys

@@ -10,13 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from grader.authoring import (
+    Arrays,
+    BadOutputError,
+    Execution,
+    Given,
+    Reading,
+    Subject,
+    cotangent,
+    given,
+    mesh_of,
+    named,
+)
 from grader.problem import Case
-from grader.worker.measures import Execution
-from grader.worker.placement import mesh_of
-from grader.worker.probes import cotangent
-from grader.worker.pytrees import BadOutputError, named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import Given, given
 
 DEVICES = 8
 MOST_TURNS = 12  # eight turns of queries and a running softmax are as much as nine of keys and values

@@ -2,10 +2,8 @@
 
 import jax.numpy as jnp
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, given
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import given
 
 
 def first_token(subject: Subject, case: Case) -> Reading:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from grader.authoring import BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Reading, Subject, eager
 from problems.p53_encode_decode.problem import BROKEN, GROWTH, ranks_of, special_of
 
 # As on the page, of the CPU. The reference takes 0.1 s for the longest word, and 0.2 s for the stream. Programs whose work is the

@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from grader.authoring import BadOutputError, Reading, Subject, described, eager, named
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Reading, Subject, eager
 
 
 @eager

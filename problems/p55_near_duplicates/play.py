@@ -8,8 +8,8 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
+from grader.authoring import BadOutputError
 from grader.exhibits import Bar, Bars, Line, Lines, Table
-from grader.worker.pytrees import BadOutputError
 from harness.data.pocket import stories
 from problems.stage.weights import FIRST_VALIDATION
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from grader.authoring import BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Reading, Subject, eager
 from problems.p55_near_duplicates.problem import number_of
 
 NONE, SHINGLES, PAIRS, PLANTED = -1, 80, 400, 40

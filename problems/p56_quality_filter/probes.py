@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import scipy.optimize  # noqa: F401  imported here, before the worker is confined: many submissions use it
 
+from grader.authoring import BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Reading, Subject, eager
 
 
 @eager

@@ -6,10 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, given
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import given
 
 DECAY = 0.8  # of the weight of a token with its distance: every token of a window changes the logits by far more than rounding
 

@@ -3,9 +3,8 @@
 import numpy as np
 import scipy.optimize  # noqa: F401  imported here, before the worker is confined: most submissions use it
 
+from grader.authoring import BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Reading, Subject, eager
 from problems.p58_scaling_laws.problem import SIZES
 
 MOST = 1e9  # of a loss: an infinite one would be near every other

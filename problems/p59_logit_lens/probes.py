@@ -6,11 +6,8 @@ from typing import Any
 import jax.numpy as jnp
 from flax import nnx
 
+from grader.authoring import Arrays, Reading, Subject, ToyGPT, given, named
 from grader.problem import Case
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.toy_models import ToyGPT
-from grader.worker.tracing import given
 
 
 def lens(subject: Subject, case: Case) -> Reading:

@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader.authoring import BadOutputError, ToyGPT
 from grader.exhibits import Bar, Bars, HeatMap, Plane
-from grader.worker.pytrees import BadOutputError
-from grader.worker.toy_models import ToyGPT
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import POCKET, build, encode, token
 

@@ -4,11 +4,8 @@ from typing import Any
 
 from flax import nnx
 
+from grader.authoring import Arrays, Reading, Subject, ToyGPT, given, named
 from grader.problem import Case
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.toy_models import ToyGPT
-from grader.worker.tracing import given
 
 
 def patching(subject: Subject, case: Case, *, entry: str) -> Reading:

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from grader.authoring import BadOutputError
 from grader.exhibits import HeatMap, Line, Lines, Plane, Progress
-from grader.worker.pytrees import BadOutputError
 
 TRAINS = True
 WORDS = "Mia Tom Leo Sue Ben Ivy Max Zoe Sam Amy Joe Kim Dan Eva Bob Lea".split()

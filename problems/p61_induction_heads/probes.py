@@ -7,10 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, given, named, to_fill
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.tracing import given
 
 LAYERS, ENOUGH, MOST = 2, 0.9, 0.6
 UNGRADED, RIGHT, SPREAD = -1, -2, -3  # in place of a position

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from grader.authoring import BadOutputError
 from grader.exhibits import Line, Lines, Progress, Story, Table, Token
-from grader.worker.pytrees import BadOutputError
 from problems.stage.model import stream
 from problems.stage.weights import POCKET, held_out, token
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from grader.authoring import BadEntryError, BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import BadEntryError, Reading, Subject, eager
 from problems.p63_paged_cache.problem import NAMES
 
 METHODS = ("start", "append", "fork", "free", "table", "free_blocks")

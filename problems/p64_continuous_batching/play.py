@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from grader.authoring import BadOutputError
 from grader.exhibits import Bar, Bars, HeatMap, Plane, Table
-from grader.worker.pytrees import BadOutputError
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import END, POCKET, encode, token
 

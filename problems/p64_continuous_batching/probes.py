@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from grader.authoring import BadEntryError, BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import BadEntryError, Reading, Subject, eager
 from problems.p64_continuous_batching.problem import END, NAMES, V, drawn
 
 METHODS = ("add", "schedule", "append", "finish", "free_blocks")

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from grader.authoring import BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from grader.worker.pytrees import BadOutputError, described
-from grader.worker.subject import Reading, Subject, eager
 
 SYMBOLS, LONGEST = 256, 60
 

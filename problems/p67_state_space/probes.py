@@ -8,13 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader.authoring import Arrays, BadOutputError, Execution, Reading, Subject, alone, extended, given, rows_in_order
 from grader.problem import Case
-from grader.worker.cache_probes import extended
-from grader.worker.cost import rows_in_order
-from grader.worker.measures import Execution
-from grader.worker.pytrees import BadOutputError
-from grader.worker.subject import Arrays, Reading, Subject
-from grader.worker.tracing import alone, given
 
 
 def parts(subject: Subject, case: Case) -> Reading:

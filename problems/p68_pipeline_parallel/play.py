@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from grader.authoring import mesh_of
 from grader.exhibits import Bar, Bars, HeatMap, Line, Lines, Plane, Progress
-from grader.worker.placement import mesh_of
 from problems.stage import devices
 from problems.stage.model import stream
 from problems.stage.weights import POCKET, held_out

@@ -8,12 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
 
+from grader.authoring import (
+    Arrays,
+    Execution,
+    Reading,
+    Subject,
+    called_on_mesh,
+    given,
+    mesh_of,
+    named,
+    placed,
+    small_ones_count,
+    to_fill,
+)
 from grader.problem import Case
-from grader.worker.measures import Execution, small_ones_count
-from grader.worker.placement import called_on_mesh, mesh_of, placed
-from grader.worker.pytrees import named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.tracing import given
 
 P = PartitionSpec
 STAGES = 4

@@ -8,8 +8,8 @@ from flax import nnx
 from jax.flatten_util import ravel_pytree
 from jax.sharding import NamedSharding, PartitionSpec
 
+from grader.authoring import mesh_of
 from grader.exhibits import Line, Lines, Progress
-from grader.worker.placement import mesh_of
 from problems.stage import devices
 from problems.stage.model import gpt
 from problems.stage.tuning import target_log_probabilities

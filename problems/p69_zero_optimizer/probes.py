@@ -5,13 +5,22 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec
 
+from grader.authoring import (
+    Arrays,
+    BadOutputError,
+    Reading,
+    Subject,
+    called_on_mesh,
+    described,
+    given,
+    mesh_of,
+    named,
+    placed,
+    stablehlo,
+    sum_of_losses,
+    to_fill,
+)
 from grader.problem import Case
-from grader.worker import stablehlo
-from grader.worker.placement import called_on_mesh, mesh_of, placed
-from grader.worker.pytrees import BadOutputError, described, named
-from grader.worker.subject import Arrays, Reading, Subject, to_fill
-from grader.worker.toy_models import sum_of_losses
-from grader.worker.tracing import given
 
 P = PartitionSpec
 

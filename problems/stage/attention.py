@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader.authoring import BadOutputError, described
 from grader.exhibits import HeatMap, Plane
-from grader.worker.pytrees import BadOutputError, described
 from harness.model.attention import causal_attention
 from problems.stage.model import into_attention, queries_and_keys
 from problems.stage.weights import POCKET, build, encode, token

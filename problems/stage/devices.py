@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from flax import nnx
 
+from grader.authoring import collectives
 from grader.exhibits import Bar, Bars, HeatMap, Line, Lines, Plane
-from grader.worker.collectives import collectives
 from problems.stage import runs
 
 NAMES = {

@@ -9,8 +9,8 @@ import numpy as np
 import orbax.checkpoint  # noqa: F401  imported before the confinement, as every submission needs it
 from flax import nnx
 
+from grader.authoring import ToyGPT, ToyLM, model_factory
 from grader.exhibits import Bar, Bars, Line, Lines
-from grader.worker.toy_models import ToyGPT, ToyLM, model_factory
 from problems.stage.tuning import target_log_probabilities
 from problems.stage.weights import POCKET, held_out, put
 

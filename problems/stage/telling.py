@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from grader.authoring import BadOutputError, described
 from grader.exhibits import Story, Token
-from grader.worker.pytrees import BadOutputError, described
 from harness.model.sampling import Sampling, choose_token, sample_key
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import END, POCKET, PROMPT, encode, token

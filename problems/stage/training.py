@@ -9,8 +9,8 @@ import numpy as np
 import optax
 from flax import nnx
 
+from grader.authoring import BadOutputError, described
 from grader.exhibits import Line, Progress
-from grader.worker.pytrees import BadOutputError, described
 from harness.data.pocket import stories
 from harness.model.gpt import GPT
 from harness.model.loss import token_loss

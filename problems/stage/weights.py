@@ -13,7 +13,7 @@ import optax
 from flax import nnx
 from safetensors.numpy import load_file
 
-from grader.worker.pytrees import BadOutputError
+from grader.authoring import BadOutputError
 from harness.data.pocket import stories
 from harness.data.tokenizer import get_tokenizer
 

@@ -1,0 +1,91 @@
+"""What the probes of a problem may use: everything else below `grader` may change without notice.
+
+A definition (`problem.py`) takes its vocabulary from `grader.problem` and `grader.checks`, a play from `grader.exhibits`, and
+probes (`probes.py`) from here. This module imports JAX, so only code that runs in a worker may import it.
+"""
+
+from grader.wire.program import STATE, Input, Program, state_numbers
+from grader.worker import cost, counting, stablehlo, witness
+from grader.worker.cache_probes import extended
+from grader.worker.call_programs import stages
+from grader.worker.collectives import collectives
+from grader.worker.cost import rows_in_order
+from grader.worker.decode_loop import stepwise
+from grader.worker.files import new_folder
+from grader.worker.measures import MEASURES, Execution, small_ones_count, work
+from grader.worker.placement import as_inputs, called_on_mesh, coded, like, mesh_of, moved, place, placed, put, step
+from grader.worker.probes import cotangent
+from grader.worker.pytrees import BadOutputError, described, fill_state, filled, named
+from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, eager, to_fill
+from grader.worker.toy_models import (
+    DeepLM,
+    Stories,
+    ToyGPT,
+    ToyLM,
+    gpt_logits,
+    mid_training,
+    model_factory,
+    never_real,
+    sum_of_losses,
+)
+from grader.worker.tracing import Given, alone, given, is_tracing_error, made, sent, trace, trace_of
+
+__all__ = [
+    "MEASURES",
+    "STATE",
+    "Arrays",
+    "BadEntryError",
+    "BadOutputError",
+    "DeepLM",
+    "Execution",
+    "Given",
+    "Input",
+    "Program",
+    "Reading",
+    "Stories",
+    "Subject",
+    "ToyGPT",
+    "ToyLM",
+    "alone",
+    "as_inputs",
+    "called_on_mesh",
+    "coded",
+    "collectives",
+    "cost",
+    "cotangent",
+    "counting",
+    "described",
+    "eager",
+    "extended",
+    "fill_state",
+    "filled",
+    "given",
+    "gpt_logits",
+    "is_tracing_error",
+    "like",
+    "made",
+    "mesh_of",
+    "mid_training",
+    "model_factory",
+    "moved",
+    "named",
+    "never_real",
+    "new_folder",
+    "place",
+    "placed",
+    "put",
+    "rows_in_order",
+    "sent",
+    "small_ones_count",
+    "stablehlo",
+    "stages",
+    "state_numbers",
+    "step",
+    "stepwise",
+    "sum_of_losses",
+    "to_fill",
+    "trace",
+    "trace_of",
+    "witness",
+    "work",
+]
