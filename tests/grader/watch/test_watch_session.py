@@ -25,7 +25,7 @@ class Counting:
     def supersede(self, problem, submission):
         self.newer.append(submission.sources[problem.name])
 
-    def grade(self, problem, submission, options):
+    def grade(self, problem, submission, listener):
         self.graded.append((str(problem.name), submission.sources[problem.name]))
         return Report(problem, submission.filename, [CheckResult(check, Verdict.PASS) for check in problem.checks])
 
@@ -106,7 +106,7 @@ def test_a_save_ends_the_grading_of_the_former_text(session):
     entered, superseded = threading.Event(), threading.Event()
     grade = session._resident.grade
 
-    def endless(problem, submission, options):
+    def endless(problem, submission, listener):
         entered.set()
         assert superseded.wait(10)
         session._resident.grade = grade
@@ -126,10 +126,10 @@ def test_a_grading_that_ends_late_is_not_shown_for_another_problem(session):
     entered, leave = threading.Event(), threading.Event()
     grade = session._resident.grade
 
-    def slow(problem, submission, options):
+    def slow(problem, submission, listener):
         entered.set()
         assert leave.wait(10)
-        return grade(problem, submission, options)
+        return grade(problem, submission, listener)
 
     session._resident.grade = slow
     session.grade()
