@@ -53,7 +53,7 @@ def _finished(text: str) -> str:
     return _TODO.sub(written, text)
 
 
-_COURSE = """# What the course consists of. Problems are numbered in the order in which they stand here.
+_COURSE = """# What the course consists of: its parts, and the problems of each in order, by the names of their folders.
 # docs/courses.md of GPT Kata explains everything that can stand here.
 title = $title
 private = true  # learners are not shown solutions
@@ -61,9 +61,9 @@ private = true  # learners are not shown solutions
 [[part]]
 title = "I. First steps"
 problems = [
-  "double_and_add",
-  # { problem = "double_and_add", points = 8 },  its checks count twice
-  # { include = "layer_norm" },                  a problem of GPT Kata
+  "p01_double_and_add",
+  # { problem = "p01_double_and_add", points = 8 },  its checks count twice
+  # { include = "p04_layer_norm" },                  a problem of GPT Kata
 ]
 """
 

@@ -66,7 +66,7 @@ def for_browser(problem: Problem) -> str:
 def _svg(problem: Problem, name: str) -> str:
     """A picture in the folder of a problem; nothing if there is none."""
     path = problem.folder / name
-    return text_of(problem, path) if path.is_file() else ""
+    return text_of(path) if path.is_file() else ""
 
 
 def as_text(markdown: str) -> str:

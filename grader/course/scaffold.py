@@ -71,7 +71,7 @@ def open_items(problem: Problem) -> list[str]:
 def _source_files(problem: Problem) -> list[Path]:
     """The text files of a problem that an author writes."""
     own = sorted(path for path in problem.folder.glob("*") if path.suffix in (".md", ".py"))
-    solution = sorted(problem.home.glob(f"solutions/{problem.folder.name}.*"))
+    solution = sorted(problem.home.glob(f"solutions/{problem.name}.*"))
     return [*own, *solution, *catalog.styles(problem)]
 
 
