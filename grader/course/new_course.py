@@ -25,5 +25,10 @@ def fill(folder: Path, name: str, title: str | None) -> list[Path]:
     quoted = json.dumps(title, ensure_ascii=False)
     texts = scaffold.template({'"My course"': quoted, "my-course": "-".join(words), "my_course": "_".join(words)})
     for path, text in texts.items():
-        files.write(folder / path, _TODO.sub("", text))
+        files.write(folder / path, finished(text))
     return list(map(Path, texts))
+
+
+def finished(text: str) -> str:
+    """A text of the template without its TODOs. What they are about stands below them."""
+    return _TODO.sub("", text)
