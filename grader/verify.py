@@ -122,6 +122,7 @@ def _verify_page(problem: Problem, reference: Reference, row: Row) -> None:
     if ">>>" not in sections.get("Examples", ""):
         row.complaints.append("the page has no `>>>` example")
     row.complaints += _false(reference, catalog.page_text(problem), "an example of the page")
+    page.for_browser(problem)  # raises CourseError if its drawing cannot be drawn
     row.page = len(row.complaints) == before
 
 

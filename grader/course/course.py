@@ -153,8 +153,8 @@ def _row(root: Path, row: Any, own: Iterable[Path], where: str) -> tuple[Path, i
 def _folder(root: Path, word: Any, folders: Iterable[Path], where: str, course: str) -> Path:
     """The folder with that name. Raises CourseError, which says what to write, if there is none."""
     by_name = {folder.name: folder for folder in folders}
-    if word in by_name:
-        return by_name[word]
+    if folder := by_name.get(str(word)):
+        return folder
     meant = [name for name in by_name if str(word) in (ProblemName(name).slug, str(ProblemName(name).number))]
     close = meant or nearest(str(word), by_name)
     hint = f'; write "{close[0]}"' if close else ""
@@ -175,7 +175,7 @@ def _refuse_clashes(root: Path, problems: Iterable[Listed]) -> None:
             own = name if listed.home == root else other.name
             raise _unsound(
                 root,
-                f"{other.name} and {name} have the same number; give {own} another one in the names of its folder and files",
+                f"{other.name} and {name} have the same number; give another one to the folder and the files of {own}",
             )
         slugs[name.slug] = numbers[name.number] = listed
 

@@ -1,7 +1,6 @@
-"""Draws the problems' drawings: `python docs/draw.py` makes each problems/NAME/drawing.svg from docs/drawings/NAME.txt.
+"""Draws the drawing of a page as SVG from the text in problems/NAME/drawing.txt.
 
-`python docs/draw.py DIR` does so in the folder of another course.
-A source has one command a line; positions are those of centers, in pixels, and ` | ` separates lines of text:
+The text has one command a line; positions are those of centers, in pixels, and ` | ` separates lines of text:
 
     size 480x300                              the picture
     title TEXT                                what a screen reader announces
@@ -21,13 +20,13 @@ width, `~text` small and gray, `*text` bold.
 
 import math
 import re
-import sys
 from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from grader.errors import CourseError
+
+FILE = "drawing.txt"
 ACCENT = "var(--drawing-accent, #16847a)"
 WARNING = "var(--drawing-warning, #c2452d)"
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
@@ -220,9 +219,7 @@ class Drawing:
         return "", float(x) if x else None, float(y) if y else None
 
     def svg(self) -> str:
-        """The file. Colors and fonts are attributes, not styles, so that a strict content security policy lets them pass."""
-        if not (self.title and self.about and self.width and self.height):
-            raise DrawingError("`size`, `title` and `about` are missing.")
+        """The picture. Colors and fonts are attributes, not styles, so a strict content security policy lets them pass."""
         label = self.name.split("_")[0]
         size = f'viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" height="{self.height:g}"'
         named = f'role="img" aria-labelledby="{label}-title {label}-about"'
@@ -230,7 +227,6 @@ class Drawing:
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} {named}>',
             f'<title id="{label}-title">{escape(self.title, quote=False)}</title>',
             f'<desc id="{label}-about">{escape(self.about, quote=False)}</desc>',
-            f"<!-- Made by docs/draw.py from docs/drawings/{self.name}.txt: change that file, not this one. -->",
             f'<g font-family="{SANS}" font-size="14" text-anchor="middle" fill="currentColor">',
             *self.parts,
             "</g>",
@@ -296,28 +292,14 @@ def _head(before: Point, tip: Point, color: str) -> str:
 
 
 def render(name: str, source: str) -> str:
-    """The SVG of a source. Raises DrawingError, which names the line."""
+    """The SVG of the drawing of a problem. Raises CourseError, which names the line, if it cannot be drawn."""
     drawing = Drawing(name)
     for number, line in enumerate(source.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
             try:
                 drawing.read(line)
-            except (DrawingError, ValueError, IndexError, KeyError) as error:
-                raise DrawingError(f"{name}.txt, line {number}: {error}") from error
+            except (ValueError, IndexError, KeyError) as error:
+                raise CourseError(f"problems/{name}/{FILE}, line {number}: {error}") from error
+    if not (drawing.title and drawing.about and drawing.width and drawing.height):
+        raise CourseError(f"problems/{name}/{FILE} must have the lines `size`, `title` and `about`.")
     return drawing.svg()
-
-
-def main() -> None:
-    failed, course = False, Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
-    for source in sorted((course / "docs" / "drawings").glob("*.txt")):
-        try:
-            svg = render(source.stem, source.read_text(encoding="utf-8"))
-            (course / "problems" / source.stem / "drawing.svg").write_text(svg, encoding="utf-8")
-        except DrawingError as error:
-            print(f"draw: {error}", file=sys.stderr)
-            failed = True
-    sys.exit(1 if failed else 0)
-
-
-if __name__ == "__main__":
-    main()
