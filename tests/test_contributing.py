@@ -1,4 +1,4 @@
-"""A contributor adds a problem by following CONTRIBUTING.md alone, from the first command to the tests of the whole course."""
+"""A contributor adds a problem by following CONTRIBUTING.md alone, up to the tests that read every problem."""
 
 import re
 import shlex

@@ -219,7 +219,7 @@ class Drawing:
         return "", float(x) if x else None, float(y) if y else None
 
     def svg(self) -> str:
-        """The picture. Colors and fonts are attributes, not styles, so a strict content security policy lets them pass."""
+        """The picture. Colors and fonts are attributes, which pass a strict content security policy, and not styles."""
         label = self.name.split("_")[0]
         size = f'viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" height="{self.height:g}"'
         named = f'role="img" aria-labelledby="{label}-title {label}-about"'

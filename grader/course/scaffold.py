@@ -1,8 +1,8 @@
 """Creates the files of a new problem, and lists what its author must still write.
 
-The folder `template` is a course of one small problem that works: its entry returns 2 x + 1. A new problem has its files, under
-another name. What is particular to a problem is marked with TODO there, so that `grade verify` has nothing else to complain
-about.
+The folder `template` is a course of one small problem that works: its entry returns 2 x + 1. A new problem has its
+files, under another name. What is particular to a problem is marked with TODO there, so that `grade verify` has nothing
+else to complain about.
 """
 
 import keyword

@@ -1,4 +1,4 @@
-"""An author who gives problems other numbers between two weeks: results, decisions and published marks stay with them."""
+"""An author gives problems other numbers between two weeks: results, decisions and published marks stay with them."""
 
 import shutil
 from pathlib import Path

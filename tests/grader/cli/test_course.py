@@ -191,7 +191,8 @@ def test_an_installed_course_is_selected_by_name(grade: Grade, tmp_path: Path):
 def test_a_class_a_bundle_and_a_plugin(grade: Grade, signals: Path, tmp_path: Path):
     """With a problem of ours beside the course's own."""
     (signals / "course.toml").write_text(
-        'title = "Mixed"\n[[part]]\ntitle = "I"\nproblems = [{ include = "p04_layer_norm", points = 15 }, "p01_moving_average"]\n'
+        'title = "Mixed"\n[[part]]\ntitle = "I"\n'
+        'problems = [{ include = "p04_layer_norm", points = 15 }, "p01_moving_average"]\n'
     )
     verified = grade("--course", signals, "verify", "04", "--seeds", 1)
     assert verified.code == 0, verified.out

@@ -136,7 +136,8 @@ def test_points_that_the_checks_cannot_have(select: Select):
         ('title = "S"\n[[part]]\ntitel = "I"', "part 1 cannot have 'titel'; did you mean 'title'?"),
         (
             one_part('"moving_average"'),
-            "part 1 lists 'moving_average', which is not the name of a problem of this course; write \"p01_moving_average\".",
+            "part 1 lists 'moving_average', which is not the name of a problem of this course; "
+            'write "p01_moving_average".',
         ),
         (one_part('"p01_moving_averge"'), 'is not the name of a problem of this course; write "p01_moving_average".'),
         (one_part('{ problem = ["p01_moving_average"] }'), "which is not the name of a problem of this course"),
@@ -154,13 +155,13 @@ def test_points_that_the_checks_cannot_have(select: Select):
         (one_part('{ problem = "p01_moving_average", point = 1 }'), "cannot have 'point'; did you mean 'points'?"),
         (
             one_part('"p01_moving_average", { include = "p01_token_embedding" }'),
-            "p01_moving_average and p01_token_embedding have the same number; give another one to the folder and the files "
-            "of p01_moving_average.",
+            "p01_moving_average and p01_token_embedding have the same number; give another one to the folder and "
+            "the files of p01_moving_average.",
         ),
         (
             one_part('{ include = "p02_causal_attention" }'),
-            "p02_causal_attention and p02_exponential_average have the same number; give another one to the folder and the "
-            "files of p02_exponential_average.",
+            "p02_causal_attention and p02_exponential_average have the same number; give another one to the "
+            "folder and the files of p02_exponential_average.",
         ),
     ],
 )
