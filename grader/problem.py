@@ -192,8 +192,8 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The definition of a problem: `PROBLEM` in `problems/pNN_slug/problem.py`. `grader.course.catalog` fills in `folder` and
-    `name`, the problem's name in the selected course. Its number there may not be that of the folder.
+    """The definition of a problem: `PROBLEM` in `problems/pNN_slug/problem.py`. `grader.course.catalog` fills in
+    `folder`, whose name is the problem's.
 
     `builds_on` holds the numbers of the problems whose entries or ideas this one uses. `timeout` is in seconds. `long_runs`
     means that its probes train, for seconds or minutes: they report progress, and a failure is explained with as few more runs as
@@ -205,7 +205,7 @@ class Problem:
     submission must not use them, nor what is below them. `allows` are the exceptions.
     `without` gives, for each dimension that no case takes to the size that people meet, the reason.
 
-    A definition that is read again is the same problem: the folder and the name are compared.
+    A definition that is read again is the same problem: only the folder is compared.
     """
 
     title: str
@@ -223,13 +223,16 @@ class Problem:
     allows: tuple[str, ...] = ()
     without: Mapping[str, str] = field(default_factory=dict)
     folder: Path = Path()
-    name: ProblemName = field(default_factory=ProblemName)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Problem) and (self.folder, self.name) == (other.folder, other.name)
+        return isinstance(other, Problem) and self.folder == other.folder
 
     def __hash__(self) -> int:
-        return hash((self.folder, self.name))
+        return hash(self.folder)
+
+    @property
+    def name(self) -> ProblemName:
+        return ProblemName(self.folder.name)
 
     @property
     def home(self) -> Path:

@@ -62,7 +62,7 @@ class Check:
         from grader.worker.main import Sources, WorkerState, prepare
         from grader.worker.subject import Subject
 
-        state = WorkerState(prepare(self.problem.name, self.problem.folder), Sources(), lambda step, steps, loss: None)
+        state = WorkerState(prepare(self.problem.folder), Sources(), lambda step, steps, loss: None)
         state.subjects[""] = Subject(self.problem, vars(submission))
         measures = measured(self.problem, self.check)
         values = {key: np.asarray(value) if hasattr(value, "dtype") else value for key, value in case.items()}

@@ -100,12 +100,6 @@ def _verify_definition(problem: Problem, row: Row) -> None:
         "misconception": [misconception.name for misconception in catalog.misconceptions(problem)],
     }.items():
         row.complaints += [f"two {kind}s are called {name!r}" for name, count in Counter(names).items() if count > 1]
-    for other in catalog.problems():
-        if other.name != problem.name and (other.home, other.folder.name[:3]) == (
-            problem.home,
-            problem.folder.name[:3],
-        ):
-            row.complaints.append(f"{other.folder} has the same number as {problem.folder.name}")
     defined = {node.name for node in ast.parse(catalog.stub_text(problem)).body if hasattr(node, "name")}
     row.complaints += [f"the stub does not define `{e.name}`" for e in problem.entries if e.name not in defined]
     if problem.points < 1:
@@ -129,6 +123,7 @@ def _verify_page(problem: Problem, reference: Reference, row: Row) -> None:
     if ">>>" not in sections.get("Examples", ""):
         row.complaints.append("the page has no `>>>` example")
     row.complaints += _false(reference, catalog.page_text(problem), "an example of the page")
+    page.for_browser(problem)  # raises CourseError if its drawing cannot be drawn
     row.page = len(row.complaints) == before
 
 
@@ -295,7 +290,7 @@ def _verify_correct_programs(problem: Problem, reference: Reference, row: Row) -
             f"{problem.home / STYLES} has fewer than {FEWEST_STYLES} correct programs in other styles"
         )
     for path in styles:
-        sources = imports.with_imports(problem.name, catalog.text_of(problem, path), catalog.references(problem))
+        sources = imports.with_imports(problem.name, catalog.text_of(path), catalog.references(problem))
         _passes(problem, reference, Submission(path.name, sources), row, range(min(row.asked, 4) + 1), path.name)
     for margin in row.margins:
         if not margin.wide_enough:
@@ -357,7 +352,7 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
 
 def forgery(problem: Problem, path: Path) -> Submission:
     """A forgery, with the solutions of the problems that it imports: without these it would lose its checks for that."""
-    text = catalog.text_of(problem, path)
+    text = catalog.text_of(path)
     return Submission(path.name, imports.with_imports(problem.name, text, catalog.references(problem)))
 
 

@@ -1,44 +1,59 @@
-"""A stranger adds problem 99 by following CONTRIBUTING.md alone."""
+"""A contributor adds a problem by following CONTRIBUTING.md alone, up to the tests that read every problem."""
 
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 
-import pytest
-
+from grader.course import new_course
 from tests.conftest import ROOT, Grade
 
-FILE = re.compile(r"^`([\w/.]+)`\n\n(`{3,})\w+\n(.*?)^\2$", re.MULTILINE | re.DOTALL)
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+STEPS = TEXT[TEXT.index("## Add a problem") : TEXT.index("## Add a misconception")]
+LEFT_OUT = (".git", ".venv", "__pycache__", "node_modules", "docs")  # a problem needs nothing in docs/
 
 
-@pytest.mark.thorough
-def test_problem_99(grade: Grade, tmp_path):
+def test_the_page_is_short_and_begins_with_what_somebody_wants():
+    assert len(TEXT.splitlines()) <= 120
+    assert TEXT.startswith("# Contributing\n\n| I want to | First step |\n")
+
+
+def test_a_problem_from_the_first_command_to_the_last_test(grade: Grade, tmp_path):
     copy = tmp_path / "course"
-    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__"))
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    files = {path: content for path, _, content in FILE.findall(text)}
-    assert sorted(files) == [
-        "problems/p99_demo/page.md",
-        "problems/p99_demo/play.py",
-        "problems/p99_demo/problem.py",
-        "problems/p99_demo/stub.py",
-        "solutions/p99_demo.py",
-        "solutions/p99_demo.toml",
-        "tests/problems/styles/p99_other_order.py",
-        "tests/problems/styles/p99_row_by_row.py",
-    ]
-    commands = [shlex.split(command) for command in re.findall(r"^grade (.+)$", text, re.MULTILINE)]
-    assert [command[0] for command in commands] == ["new", "verify", "problem"]
-    scaffolded = grade(*commands[0], cwd=copy, root=copy)
-    assert scaffolded.code == 0, scaffolded.out + scaffolded.err
-    assert [path for path in files if not (copy / path).is_file()] == []
-    for path, content in files.items():
-        (copy / path).write_text(content)
-    verified, graded = (grade(*command, cwd=copy, root=copy) for command in commands[1:])
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    commands = [shlex.split(line) for line in re.findall(r"^ +((?:grade|pytest) .+)$", STEPS, re.MULTILINE)]
+    assert [command[:2] for command in commands] == [
+        ["grade", "new"], ["grade", "verify"], ["grade", "problem"], ["pytest", "-q"],
+    ]  # fmt: skip
+    create, verify, problem, tests = commands
+    created = grade(*create[1:], cwd=copy, root=copy)
+    assert created.code == 0, created.out + created.err
+    paths = [copy / path for path in re.findall(r"^new +(\S+)$", created.out, re.MULTILINE)]
+    assert len(paths) == 8
+    assert all("p99_demo" in str(path) for path in paths)
+    unfinished = grade(*verify[1:], "--seeds", 0, cwd=copy, root=copy)
+    assert (unfinished.code, unfinished.out.count("still to write")) == (
+        1, sum(path.read_text().count("TODO:") for path in paths),
+    ), unfinished.out  # fmt: skip
+    for path in paths:
+        path.write_text(new_course.finished(path.read_text()))
+    verified = grade(*verify[1:], cwd=copy, root=copy)
     assert verified.code == 0, verified.out + verified.err
     assert "1 problem, all sound." in verified.out
+    assert "Beyond the course\n  99  A demo" in grade("list", cwd=copy, root=copy).out
+
+    (line,) = re.findall(r"^ +problems = \[(.+)\]$", STEPS, re.MULTILINE)
+    course = copy / "course.toml"
+    course.write_text(course.read_text().replace('"p07_next_token_loss",\n', f'"p07_next_token_loss",\n  {line},\n'))
+    listed = grade("list", cwd=copy, root=copy).out
+    assert listed.index("  07  ") < listed.index("  99  A demo") < listed.index("II. Training it")
+    graded = grade(*problem[1:], cwd=copy, root=copy)
     assert graded.code == 0, graded.out + graded.err
     assert "PASS, 4 of 4 points" in graded.out
-    listed = grade("list", cwd=copy, root=copy).out
-    assert "Beyond the course\n  99  Double and add one" in listed
-    assert grade("problem", "99", "--json", cwd=copy, root=copy).json["verdict"] == "NOT ATTEMPTED"
+    command = [sys.executable, "-m", *tests, "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed
+    assert int(passed[1]) >= 15, done.stdout

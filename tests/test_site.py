@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from grader.course import book, catalog, page
+from grader.course import book, catalog, drawing, page
 from tests.conftest import ROOT, Grade
 from tests.studio.conftest import axe, browser  # noqa: F401  (a fixture)
 
@@ -28,7 +28,8 @@ def test_every_section_is_there(name: str, site: Path):
     assert html.count("<summary>Hint ") == len(page.hints(problem))
     formulas = [line for block in page.FORMULAS.findall(page.page_text(problem)) for line in block.splitlines()]
     assert html.count("<math") == len(formulas)
-    assert (problem.folder / "drawing.svg").read_text(encoding="utf-8") in html
+    source = problem.folder / drawing.FILE
+    assert not source.is_file() or drawing.render(name, source.read_text(encoding="utf-8")) in html
     assert "```" not in re.sub(r"<code>.*?</code>", "", html, flags=re.DOTALL)
 
 

@@ -112,7 +112,7 @@ def known(problem: Problem, found: Iterable[Known] = ()) -> list[Known]:
     """
     own = [Known(problem.name, REFERENCE, sequences(catalog.solution_text(problem)))]
     own += [
-        Known(problem.name, f"the course's {path.name}", sequences(catalog.text_of(problem, path)))
+        Known(problem.name, f"the course's {path.name}", sequences(catalog.text_of(path)))
         for path in catalog.styles(problem)
     ]
     given, different = _given(problem), dict[Sequences, Known]()

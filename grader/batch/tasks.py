@@ -93,7 +93,7 @@ def definition(name: str) -> str:
     """A hash of a problem and of the grader, every file of them. The machines of a batch have the same."""
     problem = catalog.load(name)
     definition_files = [path.read_bytes() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
-    misconceptions = catalog.text_of(problem, catalog.solution_path(problem).with_suffix(".toml"))
+    misconceptions = catalog.text_of(catalog.solution_path(problem).with_suffix(".toml"))
     references = [part for item in sorted(catalog.reference_sources(problem).items()) for part in item]
     return cache_.digest([cache_.environment(), *definition_files, misconceptions, *references])
 

@@ -151,7 +151,7 @@ def _course() -> Finding:
     missing = [problem for problem in catalog.problems() if not bundled_outputs.is_gradable(problem)]
     if missing:
         state = f"{count} problems, {len(missing)} without a reference"
-        return Finding("course", state, False, f"Restore solutions/{missing[0].folder.name}.py.")
+        return Finding("course", state, False, f"Restore solutions/{missing[0].name}.py.")
     return Finding("course", f"{count} problems in {selected().root}")
 
 

@@ -86,31 +86,31 @@ def _loaded(course: Course, name: str) -> Problem:
     listed = course.by_name.get(name)
     if listed is None:
         raise CourseError(f"The course in {course.root} has no problem {name}.")
-    problem = defined(listed.folder, listed.name)
+    problem = defined(listed.folder)
     for check in problem.checks:
         if check.cases not in problem.cases:
             raise CourseError(
                 f"{listed.folder / 'problem.py'}: the check {check.name!r} uses cases that are not defined: {check.cases!r}."
             )
-    here = (course.number_of(f"{number:02}", listed.home) for number in problem.builds_on)
-    problem = replace(problem, builds_on=tuple(int(number) for number in here if number))
+    beside = {other.name.number for other in course.problems if other.home == listed.home}
+    problem = replace(problem, builds_on=tuple(number for number in problem.builds_on if number in beside))
     factor, rest = divmod(listed.points or problem.points, problem.points or 1)
     if rest or not factor:
         raise CourseError(
-            f"{course.root / FILE}: the points of {listed.name.slug} must be a multiple of {problem.points}, the points of its "
+            f"{course.root / FILE}: the points of {name} must be a multiple of {problem.points}, the points of its "
             "checks."
         )
     return replace(problem, checks=tuple(replace(check, points=check.points * factor) for check in problem.checks))
 
 
-def defined(folder: Path, name: ProblemName) -> Problem:
-    """The problem that `problem.py` in a folder defines, under its name in a course. Raises CourseError if it is broken."""
+def defined(folder: Path) -> Problem:
+    """The problem that `problem.py` in a folder defines. Raises CourseError if it is broken."""
     problem = getattr(_module(folder / "problem.py"), "PROBLEM", None)
     if not isinstance(problem, Problem):
         raise CourseError(f"{folder / 'problem.py'} must define PROBLEM = Problem(...).")
     if mistake := next(_mistakes(problem), None):
         raise CourseError(f"{folder / 'problem.py'}: {mistake}.")
-    return replace(problem, folder=folder, name=name)
+    return replace(problem, folder=folder)
 
 
 def _mistakes(problem: Problem) -> Iterator[str]:
@@ -229,22 +229,22 @@ def select(words: str) -> list[Problem]:
         if high.number < low.number:
             raise UsageError(f"The range {word.strip()!r} is backwards; write {last.strip()}-{first.strip()} instead.")
         chosen |= {name for name in names() if low.number <= name.number <= high.number}
-    return [load(name) for name in sorted(chosen)]
+    return [load(name) for name in names() if name in chosen]
 
 
 def page_text(problem: Problem) -> str:
     """The text of the problem's page. Raises CourseError if it is missing."""
-    return text_of(problem, problem.folder / "page.md")
+    return text_of(problem.folder / "page.md")
 
 
 def stub_text(problem: Problem) -> str:
     """The text of the problem's stub. Raises CourseError if it is missing."""
-    return text_of(problem, problem.folder / "stub.py")
+    return text_of(problem.folder / "stub.py")
 
 
 def solution_text(problem: Problem) -> str:
     """The text of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
-    return text_of(problem, solution_path(problem))
+    return text_of(solution_path(problem))
 
 
 def solution_for_learners(problem: Problem) -> str:
@@ -266,10 +266,10 @@ def shows_solution(problem: Problem) -> bool:
     return has_solution(problem) and not selected().private
 
 
-def text_of(problem: Problem, path: Path) -> str:
-    """The text of a file of a problem, with the names and numbers of the selected course. Raises CourseError."""
+def text_of(path: Path) -> str:
+    """The text of a file of a problem. Raises CourseError."""
     try:
-        return selected().renamed(path.read_text(encoding="utf-8"), problem.home)
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise CourseError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
@@ -285,7 +285,7 @@ def solution_path(problem: Problem) -> Path:
 
 
 def _solution_file(problem: Problem) -> Path:
-    return problem.home / "solutions" / f"{problem.folder.name}.py"
+    return problem.home / "solutions" / f"{problem.name}.py"
 
 
 def styles(problem: Problem) -> list[Path]:
@@ -299,7 +299,7 @@ def forgeries(problem: Problem) -> list[Path]:
 
 
 def _beside(problem: Problem, folder: str) -> list[Path]:
-    return sorted((problem.home / folder).glob(f"{problem.folder.name[:3]}_*.py"))
+    return sorted((problem.home / folder).glob(f"p{problem.label}_*.py"))
 
 
 def references(problem: Problem) -> Callable[[str], str | None]:
@@ -310,7 +310,7 @@ def references(problem: Problem) -> Callable[[str], str | None]:
             other = load(name)
             return solution_text(other) if has_solution(other) else None
         path = problem.home / "solutions" / f"{name}.py"
-        return text_of(problem, path) if path.is_file() else None
+        return text_of(path) if path.is_file() else None
 
     return beside
 
@@ -339,7 +339,7 @@ def misconceptions_file(problem: Problem) -> dict[str, list[dict[str, Any]]]:
 def _toml(problem: Problem) -> dict[str, Any]:
     path = solution_path(problem).with_suffix(".toml")
     try:
-        tables = tomllib.loads(text_of(problem, path))
+        tables = tomllib.loads(text_of(path))
     except tomllib.TOMLDecodeError as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
     for name, rows in tables.items():

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from grader.course import formulas
+from grader.course import drawing, formulas
 from grader.course.catalog import page_text, text_of
 from grader.problem import Problem
 
@@ -45,28 +45,35 @@ def without_hints(problem: Problem) -> str:
 
 
 def for_browser(problem: Problem) -> str:
-    """The page without its hints, as Markdown, with `drawing.svg` in place of its first text drawing.
+    """The page without its hints, as Markdown, with a picture in place of its first text drawing.
 
-    The SVG stands inline in a `<figure class="drawing">`, so that it takes the colors of the page around it. A problem
-    without a `drawing.svg` keeps its text drawing. An explorable becomes a `<figure class="explorable">` with its still
-    picture `explorable.svg`.
+    The picture is drawn from `drawing.txt`, or an author's own `drawing.svg`. It stands inline in a
+    `<figure class="drawing">`, so that it takes the colors of the page around it. A problem with neither keeps its text
+    drawing. An explorable becomes a `<figure class="explorable">` with its still picture `explorable.svg`. Raises
+    CourseError if `drawing.txt` cannot be drawn.
     """
 
     def explorable(match: re.Match[str]) -> str:
         return f'<figure class="explorable" data-explorable="{match[1]}">\n{_svg(problem, "explorable.svg")}</figure>'
 
     text = _EXPLORABLE.sub(explorable, without_hints(problem))
-    drawing = _svg(problem, "drawing.svg")
-    if not drawing:
+    picture = _drawn(problem) or _svg(problem, "drawing.svg")
+    if not picture:
         return text
-    figure = f'<figure class="drawing" tabindex="0">\n{drawing}</figure>'
+    figure = f'<figure class="drawing" tabindex="0">\n{picture}</figure>'
     return re.sub(r"^```text\n.*?^```$", lambda _: figure, text, count=1, flags=re.MULTILINE | re.DOTALL)
+
+
+def _drawn(problem: Problem) -> str:
+    """The drawing that the folder of a problem describes; nothing if there is none."""
+    path = problem.folder / drawing.FILE
+    return drawing.render(problem.name, text_of(path)) if path.is_file() else ""
 
 
 def _svg(problem: Problem, name: str) -> str:
     """A picture in the folder of a problem; nothing if there is none."""
     path = problem.folder / name
-    return text_of(problem, path) if path.is_file() else ""
+    return text_of(path) if path.is_file() else ""
 
 
 def as_text(markdown: str) -> str:

@@ -1,14 +1,14 @@
 """Creates the files of a new problem, and lists what its author must still write.
 
-The files make up a small problem that works: its entry returns 2 x + 1. What is particular to the new problem is marked with
-TODO, so that `grade verify` has nothing else to complain about.
+The folder `template` is a course of one small problem that works: its entry returns 2 x + 1. A new problem has its
+files, under another name. What is particular to a problem is marked with TODO there, so that `grade verify` has nothing
+else to complain about.
 """
 
-import json
 import keyword
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from string import Template
 
 from commandline import files
 from commandline.errors import UsageError
@@ -18,6 +18,8 @@ from grader.course.course import STYLES
 from grader.course.selection import selected
 from grader.problem import Problem
 
+TEMPLATE = Path(__file__).with_name("template")
+EXAMPLE = ProblemName("p01_double_and_add")  # the problem of the template
 LONGEST_TITLE = 44  # characters: the column of `grade list`
 _WORD = re.compile(r"(?:p?(\d{1,2})_)?((?!p\d)[a-z][a-z0-9_]*)")
 _NUMBERED = re.compile(r"p(\d\d)_")
@@ -52,10 +54,26 @@ def create(word: str, title: str | None = None) -> tuple[ProblemName, list[Path]
 
 
 def texts_of(name: ProblemName, title: str) -> dict[str, str]:
-    """The texts of a problem's files, by path below the course's folder."""
-    values = {"label": name.label, "name": name, "slug": name.slug, "title": title,
-              "quoted_title": json.dumps(title, ensure_ascii=False)}  # fmt: skip
-    return {Template(path).substitute(values): Template(text).substitute(values) for path, text in _FILES.items()}
+    """The texts of a new problem's files, by path below the course's folder."""
+    values = {
+        EXAMPLE: name,
+        EXAMPLE.slug: name.slug,
+        "Double and add one": title,
+        f"Problem {EXAMPLE.label}": f"Problem {name.label}",
+        f"# {EXAMPLE.label} ·": f"# {name.label} ·",
+    }
+    return {path: text for path, text in template(values).items() if name in path}
+
+
+def template(values: Mapping[str, str]) -> dict[str, str]:
+    """The texts of the template's files, by path. In both, each key of `values` is replaced by its value."""
+    known = re.compile("|".join(re.escape(key) for key in sorted(values, key=len, reverse=True)))
+
+    def filled(text: str) -> str:
+        return known.sub(lambda match: values[match[0]], text)
+
+    paths = (path for path in sorted(TEMPLATE.rglob("*")) if path.is_file() and path.suffix != ".pyc")
+    return {filled(path.relative_to(TEMPLATE).as_posix()): filled(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def open_items(problem: Problem) -> list[str]:
@@ -71,7 +89,7 @@ def open_items(problem: Problem) -> list[str]:
 def _source_files(problem: Problem) -> list[Path]:
     """The text files of a problem that an author writes."""
     own = sorted(path for path in problem.folder.glob("*") if path.suffix in (".md", ".py"))
-    solution = sorted(problem.home.glob(f"solutions/{problem.folder.name}.*"))
+    solution = sorted(problem.home.glob(f"solutions/{problem.name}.*"))
     return [*own, *solution, *catalog.styles(problem)]
 
 
@@ -116,194 +134,3 @@ def _title(title: str) -> str:
     if len(title) > LONGEST_TITLE:
         raise UsageError(f"The title has {len(title)} characters; at most {LONGEST_TITLE} fit in `grade list`.")
     return title.strip()
-
-
-_PAGE = """# $label · $title
-
-## Why this matters
-
-TODO: why this matters: the question that the reader has, and where the answer is used
-
-## The architecture
-
-```text
-x (T, D) ──► times 2 ──► plus 1 ──► (T, D)
-```
-
-TODO: the drawing: what goes in, what comes out, and the shape of each
-
-## The ideas
-
-TODO: the ideas: a short paragraph for each, with its name in bold
-
-## A worked sketch
-
-The row (1, 2) becomes (3, 5).
-
-TODO: the worked sketch: the whole computation with small numbers
-
-## Pitfalls
-
-- The one is added before doubling. Then it is doubled, too.
-
-TODO: the pitfalls: what goes wrong, and how it shows; each is a misconception
-
-## The problem
-
-```text
-$slug(x) -> out
-```
-
-TODO: the problem: what to write, and what is allowed
-
-## Inputs
-
-- `x`: float32, (T, D). Its numbers may be negative.
-
-TODO: the inputs: dtype, shape and meaning of each argument
-
-## Output
-
-- (T, D), float32.
-
-TODO: the output: dtype, shape and meaning
-
-## Examples
-
-```python
->>> import jax.numpy as jnp
->>> from $name import $slug
->>> print($slug(jnp.array([[1.0, 2.0]])))
-[[3. 5.]]
-```
-
-TODO: the examples: small inputs whose output the reader can check by hand
-
-## Hints
-
-1. TODO: the first hint: a nudge
-2. TODO: the second hint: the main step
-3. TODO: the third hint: nearly the answer
-"""
-
-_STUB = '''"""Problem $label: $title. The page is in pages/$name.md."""
-
-import jax.numpy as jnp
-from jaxtyping import Array, Float
-
-
-# TODO: the entry: its full signature with shapes, and a docstring
-def $slug(x: Float[Array, "T D"]) -> Float[Array, "T D"]:
-    """x: (T, D). Returns 2 x + 1, (T, D)."""
-    raise NotImplementedError
-'''
-
-_DEFINITION = '''"""Problem $label: $title."""
-
-from collections.abc import Mapping
-from typing import Any
-
-from grader.checks import jit, output_and_gradient
-from grader.problem import Cases, Entry, Problem
-
-
-# TODO: the cases: the inputs, drawn from these sizes
-def rows(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    return {"x": rng.standard_normal((sizes["T"], sizes["D"])).astype("float32")}
-
-
-# TODO: the checks: what is graded, with points
-PROBLEM = Problem(
-    title=$quoted_title,
-    entries=(Entry("$slug", ("x",)),),
-    cases={"cases": Cases(rows, {"T": (1, 2, 5), "D": (3, 7)}, covers=("coprime", "one"))},
-    checks=(
-        *output_and_gradient("$slug", wrt=["x"], points=(2, 1)),
-        jit("$slug", points=1),
-    ),
-)
-'''
-
-_PLAY = '''"""Problem $label, played: $title."""
-
-import jax.numpy as jnp
-
-from grader.exhibits import Bar, Bars
-
-NUMBERS = (-1.0, 0.0, 1.0, 2.0)
-
-
-# TODO: show what the piece does in a real model, so that learners see why it exists
-def play(module):
-    """What the learner's function makes of a few numbers."""
-    (row,) = module.$slug(jnp.array([NUMBERS]))
-    bars = tuple(Bar(f"{x:g}", y, x) for x, y in zip(NUMBERS, row, strict=True))
-    yield Bars("What comes out of your function", bars, "value", names=("out", "in"))
-'''
-
-_REFERENCE = '''"""Problem $label, reference: $title."""
-
-from jaxtyping import Array, Float
-
-
-# TODO: the reference: the solution, to be read from top to bottom
-def $slug(x: Float[Array, "T D"]) -> Float[Array, "T D"]:
-    """The doubled row, plus one."""
-    return 2 * x + 1
-'''
-
-_MISCONCEPTIONS = """# TODO: the promises of the page, each with the check that sees it broken
-[[promise]]
-page = 'Its numbers may be negative.'
-check = 'output'
-broken_by = 'sign ignored'
-
-# TODO: the misconceptions: wrong ideas that people really have, each as an edit to the reference
-[[misconception]]
-name = 'sign ignored'
-says = 'The absolute value of x is doubled. Keep the sign of x.'
-find = '2 * x + 1'
-replace = '2 * abs(x) + 1'
-
-[[misconception]]
-name = 'added before doubling'
-pitfall = 'The one is added before doubling.'
-says = 'The one is added first, so it is doubled too. Double x, then add.'
-find = '2 * x + 1'
-replace = '2 * (x + 1)'
-
-[[misconception]]
-name = 'nothing added'
-says = 'x is doubled, but the one is missing. Add 1 to the doubled row.'
-find = '2 * x + 1'
-replace = '2 * x'
-"""
-
-_ROW_BY_ROW = '''"""One row at a time."""
-
-import jax
-
-
-# TODO: a correct program in another style than the reference
-def $slug(x):
-    return jax.vmap(lambda row: row + row + 1)(x)
-'''
-
-_OTHER_ORDER = '''"""The half is added first."""
-
-
-# TODO: a second correct program in yet another style
-def $slug(x):
-    return (x + 0.5) * 2
-'''
-
-_FILES = {
-    "problems/$name/page.md": _PAGE,
-    "problems/$name/stub.py": _STUB,
-    "problems/$name/problem.py": _DEFINITION,
-    "problems/$name/play.py": _PLAY,
-    "solutions/$name.py": _REFERENCE,
-    "solutions/$name.toml": _MISCONCEPTIONS,
-    "tests/problems/styles/p${label}_row_by_row.py": _ROW_BY_ROW,
-    "tests/problems/styles/p${label}_other_order.py": _OTHER_ORDER,
-}

@@ -109,12 +109,11 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
 
 
 def _copy(problem: Problem, target: Path) -> None:
-    """Copies the folder of a problem, with the names and numbers that the course gives its problems."""
+    """Copies the folder of a problem; it builds on what it builds on in the selected course."""
     shutil.copytree(problem.folder, target, ignore=_LEFT_OUT)
-    for path in target.iterdir():
-        if path.suffix in (".py", ".md", ".svg"):
-            text = catalog.text_of(problem, problem.folder / path.name)
-            path.write_text(_BUILDS_ON.sub(f"builds_on={problem.builds_on}", text), encoding="utf-8")
+    definition = target / "problem.py"
+    text = catalog.text_of(definition)
+    definition.write_text(_BUILDS_ON.sub(f"builds_on={problem.builds_on}", text), encoding="utf-8")
 
 
 def _probes(problem: Problem) -> str:

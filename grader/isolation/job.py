@@ -25,7 +25,6 @@ class Job:
     `extension` names a module whose `prepare(problem)` returns what answers requests of the kind `stream`.
     """
 
-    problem: str
     folder: Path
     devices: int = 1
     limits: Limits = field(default_factory=Limits)

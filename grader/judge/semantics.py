@@ -24,7 +24,7 @@ def of(problem: Problem) -> str:
     own = [path for path in sorted(problem.folder.glob("*.py")) if path.name not in ("stub.py", "play.py")]
     modules = imports.files([*_ROOTS, *(name for path in own for name in imports.read(path).imports)], ROOT)
     references = [part for item in sorted(catalog.reference_sources(problem).items()) for part in item]
-    misconceptions = catalog.text_of(problem, catalog.solution_path(problem).with_suffix(".toml"))
+    misconceptions = catalog.text_of(catalog.solution_path(problem).with_suffix(".toml"))
     packages = [line for line in versions() if line.split()[0] not in _NO_PART]
     code = [imports.read(path).code for path in (*own, *sorted(modules))]
     return digest([*packages, *modes, platform.machine(), sys.platform, *code, misconceptions, *references])

@@ -125,4 +125,4 @@ def reference(problem: Problem) -> Submission:
 def job(problem: Problem, limits: Limits | None = None) -> Job:
     """The job of a worker for a problem: of a submission, its witness or the reference."""
     hidden = selection.secret_folders()
-    return Job(problem.name, problem.folder, problem.devices, limits or Limits(), hidden)
+    return Job(problem.folder, problem.devices, limits or Limits(), hidden)

@@ -75,7 +75,7 @@ def _of_styles(problem: Problem) -> Iterator[Hunt]:
         (each, Edit(source, next(iter(each.variants(source).values())))) for each in catalog.misconceptions(problem)
     ]
     for path in catalog.styles(problem):
-        target = Target(catalog.text_of(problem, path))
+        target = Target(catalog.text_of(path))
         for misconception, edit in edits:
             if path.name not in misconception.not_in and (broken := target.with_edit(edit)):
                 yield Hunt(problem, path.name, misconception, target.text, broken)

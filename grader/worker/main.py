@@ -108,11 +108,11 @@ class ProblemRuntime:
 
 
 @functools.cache
-def prepare(name: str, folder: Path) -> ProblemRuntime:
+def prepare(folder: Path) -> ProblemRuntime:
     """Imports a problem and its probes. Creates no array, so this process can still be forked afterwards."""
     module = catalog.probes_module(folder)
     by_name = {**probes.GENERIC, **getattr(module, "PROBES", {})}
-    problem = catalog.defined(folder, ProblemName(name))
+    problem = catalog.defined(folder)
     tables = ("READERS", "MEASURES", "INPUTS", "PARTNERS")
     readers, measures, inputs, partners = (getattr(module, name, {}) for name in tables)
     return ProblemRuntime(problem, by_name, readers, measures, inputs, partners)
@@ -129,7 +129,7 @@ def main() -> None:
     """Runs a worker that was not forked, on a system where forking is not safe."""
     sock = inherited()
     launch = Launch.decode(receive(sock).fields)
-    runtime = extended(prepare(launch.job.problem, launch.job.folder), launch.job)
+    runtime = extended(prepare(launch.job.folder), launch.job)
     settle()
     work(sock, launch, runtime, namespaced=False)
 

@@ -41,12 +41,12 @@ def main() -> None:
             os._exit(0)
         try:
             launch = Launch.decode(json.loads(data))
-            runtime = worker.prepare(launch.job.problem, launch.job.folder)
+            runtime = worker.prepare(launch.job.folder)
             root_files(launch.job.hidden)  # computed once, for all children
             worker.settle()
             if len(os.listdir("/proc/self/task")) > 1:  # such as those of an initialized JAX
                 raise RuntimeError(
-                    f"importing the probes of {launch.job.problem} started threads, so the zygote cannot fork"
+                    f"importing the probes of {launch.job.folder.name} started threads, so the zygote cannot fork"
                 )
             can_enter = "namespaces" not in launch.without and _can_enter_namespaces(launch.job.hidden)
         except Exception:

@@ -73,7 +73,7 @@ def test_from_the_teacher_to_the_marks(grade: Grade, tmp_path):
         letter = "ABCD"[program.answer] if right else ""
         answered = sheets[name].replace("line = 0", f"line = {min(program.fault) if right else 1}")
         (done / "answers.toml").write_text(answered.replace('idea = ""', f'idea = "{letter}"'))
-        style = catalog.text_of(PROBLEMS[0], catalog.styles(PROBLEMS[0])[2])
+        style = catalog.text_of(catalog.styles(PROBLEMS[0])[2])
         (done / "hunt_1.py").write_text(program.correct if right else style)
     for name, text in {"Cy": sheets["Ada"], "Di": "[[", "Ed": "a = " + "[" * 60_000}.items():
         (tmp_path / "class" / name).mkdir()

@@ -29,7 +29,7 @@ class Term:
         shutil.copytree(EXAMPLE, self.signals, ignore=shutil.ignore_patterns("__pycache__"))
         self.reference = self.signals / "solutions" / f"{NAME}.py"
         self.right = self.reference.read_text()
-        self.count('"moving_average"')
+        self.count(f'"{NAME}"')
         self.marks: Marks = {}
 
     def count(self, problem: str) -> None:
@@ -90,7 +90,7 @@ def test_a_term(grade: Grade, tmp_path: Path):
     assert max(term.marks[ada], term.marks[cyd]) < 5
     first = term.marks
 
-    term.count('{ problem = "moving_average", points = 15 }')
+    term.count(f'{{ problem = "{NAME}", points = 15 }}')
     term.batch()
     assert term.marks == {name: 3 * mark for name, mark in first.items()}
 

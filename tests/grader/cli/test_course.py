@@ -189,16 +189,17 @@ def test_an_installed_course_is_selected_by_name(grade: Grade, tmp_path: Path):
 
 @pytest.mark.thorough
 def test_a_class_a_bundle_and_a_plugin(grade: Grade, signals: Path, tmp_path: Path):
-    """With a problem of ours as number 01, and the course's own as 02."""
+    """With a problem of ours beside the course's own."""
     (signals / "course.toml").write_text(
-        'title = "Mixed"\n[[part]]\ntitle = "I"\nproblems = [{ include = "layer_norm", points = 15 }, "moving_average"]\n'
+        'title = "Mixed"\n[[part]]\ntitle = "I"\n'
+        'problems = [{ include = "p04_layer_norm", points = 15 }, "p01_moving_average"]\n'
     )
-    verified = grade("--course", signals, "verify", "01", "--seeds", 1)
+    verified = grade("--course", signals, "verify", "04", "--seeds", 1)
     assert verified.code == 0, verified.out
     ada = tmp_path / "class" / "ada"
     ada.mkdir(parents=True)
-    shutil.copy(ROOT / "solutions" / "p04_layer_norm.py", ada / "p01_layer_norm.py")
-    shutil.copy(signals / "solutions" / f"{NAME}.py", ada / "02.py")
+    shutil.copy(ROOT / "solutions" / "p04_layer_norm.py", ada / "p04_layer_norm.py")
+    shutil.copy(signals / "solutions" / f"{NAME}.py", ada / "01.py")
     batch = grade("--course", signals, "batch", "class", "--out", "results", "--feedback", "feedback")
     assert batch.code == 0, batch.err
     assert "Mixed: results of a class" in (tmp_path / "results" / "summary.html").read_text()
@@ -206,20 +207,20 @@ def test_a_class_a_bundle_and_a_plugin(grade: Grade, signals: Path, tmp_path: Pa
     assert "<h1>Mixed</h1>" in feedback
     assert "15 of 15" in feedback
     rows = (tmp_path / "results" / "results.csv").read_text()
-    assert "p01_layer_norm" in rows
-    assert "p02_moving_average" in rows
+    assert "p04_layer_norm" in rows
+    assert NAME in rows
     assert "2 PASS." in batch.out
 
-    packed = grade("--course", signals, "pack", "bundle", "--problems", "02")
+    packed = grade("--course", signals, "pack", "bundle", "--problems", "01,04")
     assert packed.code == 0, packed.err
     bundle = tmp_path / "bundle"
     assert not [path for path in bundle.rglob("*.py") if "inside.sum(axis" in path.read_text(encoding="utf-8")]
-    graded = grade("problem", "02", ada / "02.py", root=bundle)
+    graded = grade("problem", "01", ada / "01.py", root=bundle)
     assert graded.code == 0, graded.out + graded.err
     assert "Mixed" in grade("course", "list", root=bundle).out
 
     grade("--course", signals, "start")
-    shutil.copy(signals / "solutions" / f"{NAME}.py", tmp_path / "attempts" / "p02_moving_average.py")
+    shutil.copy(signals / "solutions" / f"{NAME}.py", tmp_path / "attempts" / f"{NAME}.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--workspace", "attempts",
                "-k", "moving"]  # fmt: skip
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -146,6 +146,6 @@ def test_a_definition_that_names_what_is_not_there_is_refused(old, new, said, tm
     assert old in text
     (tmp_path / "problem.py").write_text(text.replace(old, new, 1))
     with pytest.raises(CourseError) as raised:
-        catalog.defined(tmp_path, catalog.find("04").name)
+        catalog.defined(tmp_path)
     assert str(raised.value).startswith(f"{tmp_path / 'problem.py'}: the check ")
     assert str(raised.value).endswith(said)

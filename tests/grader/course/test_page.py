@@ -1,16 +1,15 @@
 """Pages: their sections, their hints apart from the rest, and their drawings for a terminal and for a browser."""
 
 import re
-import runpy
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from grader.course import catalog, page
+from grader.course import catalog, drawing, page
+from grader.errors import CourseError
 from grader.problem import Problem
-from tests.conftest import ROOT
 
 pytestmark = pytest.mark.fast
 
@@ -20,6 +19,11 @@ ANCHORS = {"start": 0.0, "middle": 0.5, "end": 1.0}
 
 @pytest.fixture(params=catalog.names())
 def problem(request: pytest.FixtureRequest) -> Problem:
+    return catalog.load(request.param)
+
+
+@pytest.fixture(params=[name for name in catalog.names() if (catalog.load(name).folder / drawing.FILE).is_file()])
+def drawn(request: pytest.FixtureRequest) -> Problem:
     return catalog.load(request.param)
 
 
@@ -42,8 +46,8 @@ def test_text_drawings_fit_into_a_terminal(problem: Problem):
     assert [line for block in blocks for line in block.splitlines() if len(line) > 72] == []
 
 
-def test_a_browser_gets_the_drawing_in_place_of_the_first_text_drawing(problem: Problem):
-    text, shown = page.without_hints(problem), page.for_browser(problem)
+def test_a_browser_gets_the_drawing_in_place_of_the_first_text_drawing(drawn: Problem):
+    text, shown = page.without_hints(drawn), page.for_browser(drawn)
     shown = re.sub(
         r'<figure class="explorable" data-(explorable)="(.*?)">.*?</figure>', r"<!-- \1: \2 -->", shown, flags=re.DOTALL
     )
@@ -61,6 +65,36 @@ def test_a_problem_without_a_drawing_keeps_its_text(tmp_path: Path):
     assert page.for_browser(replace(catalog.find("01"), folder=tmp_path)) == text
 
 
+def test_an_author_may_bring_a_picture_or_describe_it(tmp_path: Path):
+    problem = replace(catalog.find("01"), folder=tmp_path)
+    (tmp_path / "page.md").write_text(
+        "# 01 · Two tables\n\n```text\nids ──► rows\n```\n\n## Hints\n\n1. Look up rows.\n"
+    )
+    (tmp_path / "drawing.svg").write_text("<svg><title>mine</title></svg>\n")
+    assert "<title>mine</title>" in page.for_browser(problem)
+    (tmp_path / drawing.FILE).write_text("size 90x40\ntitle Rows\nabout Rows of a table.\nbox ids 45,20 60x20 | ids\n")
+    shown = page.for_browser(problem)
+    assert "mine" not in shown
+    assert ">Rows</title>" in shown
+    assert "ids</text>" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("size 90x40\nbox ids 45,20 20x20 | far too wide\n", "line 2: 'far too wide' takes 83 pixels; ids is 20 wide."),
+        ("size 90x40\narrow a.e b.w\n", "line 2: no shape is called 'a'."),
+        ("size 90x40\ncircle a 1,1\n", "line 2: there is no command 'circle'."),
+        ("size 90x40\n", " must have the lines `size`, `title` and `about`."),
+    ],
+)
+def test_a_drawing_that_cannot_be_drawn_is_named_by_its_line(text: str, complaint: str):
+    with pytest.raises(CourseError) as caught:
+        drawing.render("p01_token_embedding", text)
+    said = str(caught.value).removeprefix("problems/p01_token_embedding/drawing.txt").removeprefix(", ")
+    assert said == complaint
+
+
 def width(text: ElementTree.Element) -> float:
     """The width of a text with a font like DejaVu Sans, which is wider than others."""
     size = float(text.get("font-size", 14))
@@ -68,11 +102,11 @@ def width(text: ElementTree.Element) -> float:
     return len(text.text or "") * size * share
 
 
-def test_drawings_are_named_and_inside_their_picture(problem: Problem):
-    root = ElementTree.fromstring((problem.folder / "drawing.svg").read_text(encoding="utf-8"))
+def test_drawings_are_named_and_inside_their_picture(drawn: Problem):
+    root = ElementTree.fromstring(drawing.render(drawn.name, (drawn.folder / drawing.FILE).read_text(encoding="utf-8")))
     left, top, right, bottom = map(float, root.attrib["viewBox"].split())
     assert right <= 720
-    label = problem.name.split("_")[0]
+    label = drawn.name.split("_")[0]
     assert root.get("aria-labelledby") == f"{label}-title {label}-about"
     for tag, ending in (("title", "title"), ("desc", "about")):
         element = root.find(SVG + tag)
@@ -86,11 +120,3 @@ def test_drawings_are_named_and_inside_their_picture(problem: Problem):
         if start < left - 2 or start + width(text) > right + 2 or not top + 8 <= y <= bottom - 2:
             outside.append(text.text)
     assert outside == []
-
-
-def test_drawings_are_made_from_their_sources(problem: Problem):
-    render = runpy.run_path(str(ROOT / "docs" / "draw.py"))["render"]
-    source = (ROOT / "docs" / "drawings" / f"{problem.name}.txt").read_text(encoding="utf-8")
-    assert render(problem.name, source) == (problem.folder / "drawing.svg").read_text(encoding="utf-8"), (
-        "run `python docs/draw.py`"
-    )

@@ -139,7 +139,7 @@ def test_every_fault_of_an_entry(tmp_path: Path):
     ]
 
 
-@pytest.mark.parametrize("problem", catalog.problems(), ids=lambda problem: problem.label)
+@pytest.mark.parametrize("problem", catalog.problems(), ids=lambda problem: problem.name)
 def test_every_page_is_covered(problem: Problem):
     """Each pitfall is a misconception, and each promise has an entry; `grade verify` proves that the checks keep it."""
     assert [*promises.faults(problem, promises.promises(problem)), *promises.pitfall_faults(problem)] == []

@@ -44,13 +44,13 @@ def test_eight_files(course: Path):
         "problems/p98_demo/stub.py",
         "solutions/p98_demo.py",
         "solutions/p98_demo.toml",
-        "tests/problems/styles/p98_other_order.py",
-        "tests/problems/styles/p98_row_by_row.py",
+        "tests/problems/styles/p98_demo_1.py",
+        "tests/problems/styles/p98_demo_2.py",
     ]
     problem = catalog.load(name)
     assert problem.title == "Demo"
     assert list(page.sections(problem)) == list(page.SECTIONS)
-    assert len(catalog.misconceptions(problem)) == 3
+    assert len(catalog.misconceptions(problem)) == 5
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_title_that_is_too_long(course: Path):
         "problems/p98_x/notes.md",
         "solutions/p98_demo.toml",
         "solutions/p98_x.py",
-        "tests/problems/styles/p98_row_by_row.py",
+        "tests/problems/styles/p98_mine.py",
     ],
 )
 def test_nothing_is_overwritten(course: Path, path: str):

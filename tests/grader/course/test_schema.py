@@ -45,7 +45,10 @@ def test_courses_that_there_are():
         'title = "A"\n[[part]]\ntitle = "I"\nproblem = []\nproblems = []',
         'title = "A"\n[[part]]\ntitle = "I"\nproblems = [{ points = 8 }]',
         'title = "A"\n[[part]]\ntitle = "I"\nproblems = [{ problem = "x", include = "x" }]',
-        'title = "A"\n[[part]]\ntitle = "I"\nproblems = [{ include = 4, points = -1 }]',
+        'title = "A"\n[[part]]\ntitle = "I"\nproblems = [{ include = "p04_layer_norm", points = -1 }]',
+        'title = "A"\n[[part]]\ntitle = "I"\nproblems = ["layer_norm"]',
+        'title = "A"\n[[part]]\ntitle = "I"\nproblems = [{ include = "layer_norm" }]',
+        'title = "A"\n[[part]]\ntitle = "I"\nproblems = [{ include = 4 }]',
         'title = "A"\n[[part]]\ntitle = "I"\nproblems = [4]',
     ],
 )

@@ -29,13 +29,11 @@ def play(module, text):
 @pytest.fixture
 def problem(tmp_path: Path):
     """Problem 02 with a play of its own."""
-    (tmp_path / "play.py").write_text(PLAY)
-    return dataclasses.replace(catalog.load(NAME), folder=_copy(tmp_path))
-
-
-def _copy(folder: Path) -> Path:
+    folder = tmp_path / NAME
+    folder.mkdir()
+    (folder / "play.py").write_text(PLAY)
     (folder / "problem.py").write_text((catalog.load(NAME).folder / "problem.py").read_text())
-    return folder
+    return dataclasses.replace(catalog.load(NAME), folder=folder)
 
 
 def performed(problem, fork_server: ForkServer, source: str, text: str | None = None):
@@ -105,24 +103,24 @@ def test_a_submission_cannot_read_the_course_or_send_what_is_no_exhibit(problem,
     assert "it sent something that is no exhibit" in performance.told()
 
 
-def test_escape_sequences_of_a_submission_do_not_reach_the_terminal(problem, fork_server, tmp_path):
-    (tmp_path / "play.py").write_text(
+def test_escape_sequences_of_a_submission_do_not_reach_the_terminal(problem, fork_server):
+    (problem.folder / "play.py").write_text(
         PLAY.replace('Table(text, ("a",)', 'Table(module.causal_attention(1, 2, 3), ("a",)')
     )
     shown, _ = performed(problem, fork_server, "def causal_attention(q, k, v): return '\\x1b[2Jhello'")
     assert shown[0].title == "\\x1b[2Jhello"
 
 
-def test_a_play_that_cannot_be_imported_is_the_courses_fault(problem, fork_server, tmp_path):
-    (tmp_path / "play.py").write_text("import nothing_of_that_name\n")
+def test_a_play_that_cannot_be_imported_is_the_courses_fault(problem, fork_server):
+    (problem.folder / "play.py").write_text("import nothing_of_that_name\n")
     with pytest.raises(CourseError, match="cannot be imported: ModuleNotFoundError"):
         performed(problem, fork_server, "causal_attention = max")
 
 
-def test_constants_of_a_play_are_read_without_running_it(problem, tmp_path):
-    assert plays.find(problem) == plays.Play(tmp_path / "play.py", False, "a text")
-    (tmp_path / "play.py").write_text("TRAINS = 1\n")
+def test_constants_of_a_play_are_read_without_running_it(problem):
+    assert plays.find(problem) == plays.Play(problem.folder / "play.py", False, "a text")
+    (problem.folder / "play.py").write_text("TRAINS = 1\n")
     with pytest.raises(CourseError, match="TRAINS must be"):
         plays.find(problem)
-    (tmp_path / "play.py").unlink()
+    (problem.folder / "play.py").unlink()
     assert plays.find(problem) is None

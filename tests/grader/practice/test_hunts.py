@@ -24,7 +24,7 @@ PROGRAMS = [
     text
     for label in ("02", "06", "09", "13", "30", "43", "49")
     for problem in [catalog.find(label)]
-    for text in (catalog.solution_text(problem), *(catalog.text_of(problem, path) for path in catalog.styles(problem)))
+    for text in (catalog.solution_text(problem), *(catalog.text_of(path) for path in catalog.styles(problem)))
 ]
 
 
@@ -126,7 +126,7 @@ def test_the_course_offers_hunts():
 
 def test_a_rewrite_is_seen():
     program = hunts.program(hunts.of(ATTENTION)[0], "s")
-    rewrite = catalog.text_of(ATTENTION, catalog.styles(ATTENTION)[-1])
+    rewrite = catalog.text_of(catalog.styles(ATTENTION)[-1])
     assert hunting.is_rewrite(program, rewrite)
     spaced = program.correct.replace("\n    ", "\n\n    # a comment\n    ", 1)
     assert not hunting.is_rewrite(program, spaced), "comments and blank lines do not count"

@@ -98,7 +98,7 @@ def test_hunts(home, grade: Grade):
     assert hunt("--idea", wrong).out.startswith("No")
     assert hunt("--idea", right).out.startswith("Yes")
     assert (hunt("--mend").code, "Not yet." in hunt("--mend").out) == (1, True)
-    space.file(ATTENTION).write_text(catalog.text_of(ATTENTION, catalog.styles(ATTENTION)[2]))
+    space.file(ATTENTION).write_text(catalog.text_of(catalog.styles(ATTENTION)[2]))
     rewritten = hunt("--mend")
     assert (rewritten.code, "it is a rewrite" in rewritten.out) == (1, True)
     assert "kept in" in hunt("--restart").out

@@ -117,4 +117,4 @@ def _job(folder: Path, probes: str) -> Job:
     """The job of a problem with these probes."""
     shutil.copy(catalog.load(NAME).folder / "problem.py", folder)
     (folder / "probes.py").write_text(probes)
-    return Job(NAME, folder)
+    return Job(folder)
