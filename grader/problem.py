@@ -232,6 +232,7 @@ class Problem:
 
     @property
     def name(self) -> ProblemName:
+        """The name of its folder, such as `p04_layer_norm`."""
         return ProblemName(self.folder.name)
 
     @property
