@@ -122,6 +122,13 @@ class ModelConfig(Settings):
 
     def rules(self) -> Rules:
         """Which settings of the model conflict."""
+        yield from self._mixer_rules()
+        yield from self._head_rules()
+        yield from self._position_rules()
+        yield from self._layer_rules()
+
+    def _mixer_rules(self) -> Rules:
+        """Yields what a mixer does not read, and what it needs."""
         defaults = {entry.name: entry.default for entry in fields(ModelConfig)}
         mixers_here = {self.mixer, "attention"} if self.attention_every else {self.mixer}
         for name, mixers in READ_BY.items():
@@ -137,6 +144,9 @@ class ModelConfig(Settings):
             self.mixer != "state_space" or self.positions != "rope" or self.attention_every > 0,
             "mixer=state_space has no heads that positions=rope could rotate; its state knows the order, so use positions=none",
         )
+
+    def _head_rules(self) -> Rules:
+        """Yields what the numbers of heads must divide."""
         yield (
             self.num_layers == 0 or bool(self.head_width) or self.d_model % self.num_heads == 0,
             f"num_heads={self.num_heads} does not divide d_model={self.d_model}, and there is no head_width",
@@ -145,6 +155,9 @@ class ModelConfig(Settings):
             self.num_heads % self.kv_heads == 0,
             f"num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}",
         )
+
+    def _position_rules(self) -> Rules:
+        """Yields what a position encoding does not read, and what it needs."""
         yield (
             self.positions != "rope" or (self.rotated % 2 == 0 and self.rotated > 0),
             f"positions=rope rotates pairs, so it needs an even width; of each head, it rotates {self.rotated}",
@@ -158,6 +171,9 @@ class ModelConfig(Settings):
             f"rope_scaling={self.rope_scaling} is not valid; write none, linear:FACTOR or llama3:FACTOR:LOW:HIGH:CONTEXT with "
             "positive numbers, LOW below HIGH",
         )
+
+    def _layer_rules(self) -> Rules:
+        """Yields which layers may differ from others, and how the parts of a layer may be connected."""
         yield (
             not self.full_every or self.window > 0,
             f"full_every={self.full_every} needs a window; with window=0, all layers attend to all tokens",

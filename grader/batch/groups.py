@@ -3,6 +3,7 @@
 import csv
 import io
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +30,22 @@ class Group:
 
 def read(file: Path) -> list[Group]:
     """Reads a table of groups. Raises UsageError if it is none."""
+    rows = _rows(file)
+    columns = rows[0] if rows else {}
+    if not any(name in columns for name in _GROUP) or not any(name in columns for name in _IDS):
+        raise UsageError(
+            f"The groups {file} need the columns learner and group, or must be an export of the groups of Canvas or Moodle."
+        )
+    groups: dict[str, list[Person]] = defaultdict(list)
+    for row in rows:
+        group, member = _first(row, _GROUP), _member(row)
+        if group and member:
+            groups[group].append(member)
+    return [Group(name, tuple(members)) for name, members in groups.items()]
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    """Reads the rows of the CSV file `file`, by column name in lower case. Raises UsageError if it is not one."""
     try:
         with file.open("rb") as stream:
             text = stream.read(MOST_BYTES).decode("utf-8-sig")
@@ -38,22 +55,23 @@ def read(file: Path) -> list[Group]:
         raise UsageError(f"The groups {file} cannot be read: {error.strerror}.") from None
     except (UnicodeDecodeError, csv.Error):
         raise UsageError(f"The groups {file} are not a CSV file in UTF-8.") from None
-    rows = [{(name or "").strip().casefold(): (value or "").strip() for name, value in row.items() if isinstance(value, str)}
+    return [{(name or "").strip().casefold(): (value or "").strip() for name, value in row.items() if isinstance(value, str)}
             for row in table]  # fmt: skip
-    columns = rows[0] if rows else {}
-    if not any(name in columns for name in _GROUP) or not any(name in columns for name in _IDS):
-        raise UsageError(
-            f"The groups {file} need the columns learner and group, or must be an export of the groups of Canvas or Moodle."
-        )
-    groups: dict[str, list[Person]] = defaultdict(list)
-    for row in rows:
-        group = next((row[name] for name in _GROUP if row.get(name)), "")
-        ids = tuple(dict.fromkeys(row[name] for name in _IDS if row.get(name)))
-        if group and ids:
-            name = next((row[name] for name in _NAMES if row.get(name)), ids[0])
-            label = one_line(name if name == ids[0] else f"{name} ({ids[0]})")
-            groups[group].append(Person(label, ids, tuple(filter(None, [row.get(_CANVAS, "")]))))
-    return [Group(name, tuple(members)) for name, members in groups.items()]
+
+
+def _member(row: Mapping[str, str]) -> Person | None:
+    """Returns the member that `row` names, or None if it names nobody."""
+    ids = tuple(dict.fromkeys(row[name] for name in _IDS if row.get(name)))
+    if not ids:
+        return None
+    name = _first(row, _NAMES) or ids[0]
+    label = one_line(name if name == ids[0] else f"{name} ({ids[0]})")
+    return Person(label, ids, tuple(filter(None, [row.get(_CANVAS, "")])))
+
+
+def _first(row: Mapping[str, str], columns: Sequence[str]) -> str:
+    """Returns what `row` has in the first of `columns` that is not empty; empty if all are."""
+    return next((row[name] for name in columns if row.get(name)), "")
 
 
 def apply(groups: list[Group], intake: Intake) -> list[str]:

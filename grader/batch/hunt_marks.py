@@ -49,56 +49,91 @@ class HuntOptions:
     formats: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class _Class:
+    """The sheets that a class handed in, and its learners as the roster has them.
+
+    `sheets` are the reader's messages by learner, in the order of the items of `intake`. `others` says by learner why a
+    sheet is somebody else's.
+    """
+
+    sheets: Mapping[str, Mapping[str, Any]]
+    others: Mapping[str, str]
+    intake: Intake
+    enrolled: roster.Roster | None
+    enrollment: roster.Enrollment | None
+
+    def notes(self) -> Iterator[str]:
+        """Yields the notes on the folder, and on who is not in the roster."""
+        yield from (*self.intake.notes, *(self.enrollment.notes if self.enrollment else ()))
+
+
 def mark(submissions: Path, results: Path, options: HuntOptions) -> Iterator[str]:
     """Marks the sheets and programs of a class, writes tables, and yields lines for the terminal. Raises CommandError."""
     if other := [name for name in options.formats if name not in gradebook.GRADEBOOKS]:
         raise UsageError(f"--hunts has gradebooks only: --format {' or '.join(gradebook.GRADEBOOKS)}, not {other[0]}.")
     rules = deadlines.read(options.deadlines) if options.deadlines else None
+    class_ = _read(submissions, options)
+    yield from (f"Note: {note}." for note in class_.notes())
+    rows = _rows(class_, options)
+    points = FULL * _most_hunts(rows, class_.intake)
+    records = list(_records(class_.intake, rows, points, rules))
+    yield from map(_said, (record for record in records if record.file))
+    results.mkdir(parents=True, exist_ok=True)
+    write_csv(results / TABLE, HEADER, rows)
+    marked = counted(sum(bool(row[2]) for row in rows), "hunt")
+    yield f"{marked} of {counted(len(class_.sheets), 'learner')}: {results / TABLE}"
+    column = [Assignment(HUNTS, "Hunts", points)]
+    yield from map(str, _gradebooks(records, class_, column, results, options))
+
+
+def _read(submissions: Path, options: HuntOptions) -> _Class:
+    """Reads the sheets in `submissions`, and enrolls the learners. Raises UsageError, also if there is no sheet."""
     enrolled = roster.read(options.roster) if options.roster else None
     first, *found = reader.messages(submissions, "sheets", [])
     people = {name: Person(name, tuple(ids), tuple(canvas)) for name, ids, canvas in first["people"]}
     sheets = {message["learner"]: message for message in found}
     others = _sheets_of_others(people, {name: (one["value"] or {}).get("of", "") for name, one in sheets.items()})
-    handed_in = [name for name in sorted(sheets) if _handed_in(sheets[name])]
-    if not any("of" in (sheets[name]["value"] or {}) for name in handed_in):
+    handed_in = {name: sheets[name] for name in sorted(sheets) if _handed_in(sheets[name])}
+    if not any("of" in (sheet["value"] or {}) for sheet in handed_in.values()):
         raise UsageError(f"Nobody in {submissions} handed in a sheet: it must be called {assigned.SHEET}.")
-    class_ = Intake(first["layout"], people, [], [_item(sheets[name]) for name in handed_in], [], first["notes"])
-    enrollment = roster.enroll(enrolled, class_) if enrolled else None
-    yield from (f"Note: {note}." for note in (*class_.notes, *(enrollment.notes if enrollment else ())))
+    intake = Intake(first["layout"], people, [], [_item(sheet) for sheet in handed_in.values()], [], first["notes"])
+    enrollment = roster.enroll(enrolled, intake) if enrolled else None
+    return _Class(handed_in, others, intake, enrolled, enrollment)
+
+
+def _rows(class_: _Class, options: HuntOptions) -> list[Row]:
+    """Marks all sheets: a row for each hunt, with the name that the roster has for the learner, if it has another."""
     rows = list[Row]()
     with closing(ForkServer()) as fork_server:
-        for name, item in zip(handed_in, class_.items, strict=True):  # by another name, if the roster has one
-            own = _of_learner(sheets[name], others.get(name, ""), options, fork_server)
+        for (name, sheet), item in zip(class_.sheets.items(), class_.intake.items, strict=True):
+            own = _of_learner(sheet, class_.others.get(name, ""), options, fork_server)
             rows += [(item.learner, *row[1:]) for row in own]
-    hunts = max(sum(row[0] == item.learner and bool(row[2]) for row in rows) for item in class_.items)
-    records = list(_records(class_, rows, FULL * hunts, rules))
-    for record in records:
-        late = f", {record.late}: {record.mark:g}" if record.late else ""
-        if record.file:
-            yield f"{one_line(record.learner)}: {record.score} of {record.points} points{late}"
-    results.mkdir(parents=True, exist_ok=True)
-    write_csv(results / TABLE, HEADER, rows)
-    yield f"{counted(sum(bool(row[2]) for row in rows), 'hunt')} of {counted(len(handed_in), 'learner')}: {results / TABLE}"
-    column = [Assignment(HUNTS, "Hunts", FULL * hunts)]
-    yield from map(str, _gradebooks(records, class_, column, results, options, enrolled, enrollment))
+    return rows
+
+
+def _most_hunts(rows: Sequence[Row], intake: Intake) -> int:
+    """Counts the hunts in `rows` of the learner with the most of them."""
+    return max(sum(row[0] == item.learner and bool(row[2]) for row in rows) for item in intake.items)
+
+
+def _said(record: Record) -> str:
+    """Returns a line for the terminal: a learner's points, and the mark if it was late."""
+    late = f", {record.late}: {record.mark:g}" if record.late else ""
+    return f"{one_line(record.learner)}: {record.score} of {record.points} points{late}"
 
 
 def _gradebooks(
-    records: Sequence[Record],
-    class_: Intake,
-    column: Sequence[Assignment],
-    folder: Path,
-    options: HuntOptions,
-    enrolled: roster.Roster | None,
-    enrollment: roster.Enrollment | None,
+    records: Sequence[Record], class_: _Class, column: Sequence[Assignment], folder: Path, options: HuntOptions
 ) -> Iterator[Path]:
     """Writes the gradebooks that were asked for, and that of a roster."""
+    enrollment, people = class_.enrollment, class_.intake.people
     if "canvas" in options.formats:
-        on_roster = set(enrollment.learner_of.values()) if enrollment else set(class_.people)
+        on_roster = set(enrollment.learner_of.values()) if enrollment else set(people)
         listed = [record for record in records if record.learner in on_roster]
-        yield gradebook.write_canvas(listed, class_.people, column, folder / f"{HUNTS}-canvas.csv")
-    if enrolled and enrollment:
-        yield roster.write_gradebook(enrolled, enrollment, records, column, folder / f"{HUNTS}-gradebook.csv")
+        yield gradebook.write_canvas(listed, people, column, folder / f"{HUNTS}-canvas.csv")
+    if class_.enrolled and enrollment:
+        yield roster.write_gradebook(class_.enrolled, enrollment, records, column, folder / f"{HUNTS}-gradebook.csv")
 
 
 def _handed_in(message: Mapping[str, Any]) -> bool:
@@ -115,11 +150,11 @@ def _item(message: Mapping[str, Any]) -> IntakeItem:
     )
 
 
-def _records(class_: Intake, rows: Sequence[Row], points: int, rules: Deadlines | None) -> Iterator[Record]:
+def _records(intake: Intake, rows: Sequence[Row], points: int, rules: Deadlines | None) -> Iterator[Record]:
     """The record of each learner, also of those who handed in nothing. Late days are for problems, and not spent on hunts."""
-    items, directory = {item.learner: item for item in class_.items}, Directory(class_.people.values())
-    for learner in class_.learners:
-        person, item = class_.people[learner], items.get(learner, IntakeItem(learner, HUNTS))
+    items, directory = {item.learner: item for item in intake.items}, Directory(intake.people.values())
+    for learner in intake.learners:
+        person, item = intake.people[learner], items.get(learner, IntakeItem(learner, HUNTS))
         own = replace(rules, late_days=0, own_late_days={}).for_section(person.section) if rules else None
         attempt = Attempt(
             HUNTS, learner, 1, sum(row[7] for row in rows if row[0] == learner), item.submitted, item.late

@@ -1,7 +1,7 @@
 """`grade results`: the results of a class in the terminal."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
 from commandline.text import counted
 from grader.batch import marks, summary
-from grader.batch.records import Person, Record, total
+from grader.batch.records import Change, Person, Record, Regrade, total
 from grader.batch.results import Results
 from grader.course import catalog
 
@@ -44,41 +44,81 @@ class Filter:
         return self == Filter()
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """What is known of a class. `unused` are rows of learner, file and reason."""
+
+    records: Sequence[Record]
+    unused: Sequence[tuple[str, str, str]]
+    regrades: Sequence[Regrade]
+    changes: Sequence[Change]
+    about: Sequence[str]
+    people: Mapping[str, Person]
+
+    @classmethod
+    def of(cls, folder: Path) -> "_Stored":
+        """Reads the results in a folder. Raises UsageError if there are none."""
+        stored = Results(folder)
+        try:
+            return cls(
+                stored.private_records(), stored.unused(), stored.regrades(), stored.changes(), summary.about(stored),
+                stored.people(),
+            )  # fmt: skip
+        finally:
+            stored.close()
+
+
 def lines(folder: Path, filter_: Filter) -> Iterator[str]:
     """The lines to print. Raises UsageError if nothing has been graded yet, or if no result matches."""
-    stored = Results(folder)
-    try:
-        records, unused, regrades = stored.private_records(), stored.unused(), stored.regrades()
-        changes = stored.changes()
-        about, people = summary.about(stored), stored.people()
-    finally:
-        stored.close()
-    chosen = [record for record in filter_.chosen(records) if _in_section(people, record.learner, filter_.section)]
+    stored = _Stored.of(folder)
+    chosen = [
+        record
+        for record in filter_.chosen(stored.records)
+        if _in_section(stored.people, record.learner, filter_.section)
+    ]
     if not chosen:
-        raise UsageError(f"No result in {folder} matches." if records else f"{folder} has no results yet.")
+        raise UsageError(f"No result in {folder} matches." if stored.records else f"{folder} has no results yet.")
     learners = {record.learner for record in chosen}
-    yield from ([f"{'; '.join(about)}.", ""] if about else [])
+    yield from ([f"{'; '.join(stored.about)}.", ""] if stored.about else [])
     width = min(_WIDEST_NAME, max(map(len, learners)))
     for record in chosen:
         yield from _record_lines(record, width)
-    if done := [regrade for regrade in regrades if regrade.learner in learners and filter_.learner]:
-        yield ""
-        for regrade in done:
-            after = f"{regrade.verdict_after}, {regrade.score_after}" if regrade.verdict_after else "not graded yet"
-            yield (
-                f"Regraded {regrade.at}, problem {ProblemName(regrade.problem).label}: {regrade.verdict_before}, "
-                f"{regrade.score_before} -> {after} ({regrade.because})."
-            )
-    if moved := [change for change in changes if change.learner in learners and filter_.learner]:
-        yield from ["", *(f"Mark {change.at}: {marks.said(change)}." for change in moved)]
-    if unused := [row for row in unused if filter_.is_empty or (row[0] in learners and filter_.learner)]:
-        yield ""
-        for name, file, reason in summary.by_learner_unused(unused):
-            yield f"Not used: {'/'.join(filter(None, [name, file]))} {reason.rstrip('.')}."
+    sought = learners if filter_.learner else set[str]()  # whose history is shown
+    yield from _paragraph(_regraded(each) for each in stored.regrades if each.learner in sought)
+    yield from _paragraph(f"Mark {each.at}: {marks.said(each)}." for each in stored.changes if each.learner in sought)
+    unused = [row for row in stored.unused if filter_.is_empty or row[0] in sought]
+    yield from _paragraph(map(_not_used, summary.by_learner_unused(unused)))
     yield ""
-    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(Counter(r.verdict for r in chosen).items()))
-    mark, possible = total(chosen)
-    yield f"{counted(len(learners), 'learner')}: {verdicts}; {mark:g} of {possible} points."
+    yield _totals(chosen, len(learners))
+
+
+def _paragraph(lines: Iterable[str]) -> Iterator[str]:
+    """Yields a blank line and `lines`; nothing if there are none."""
+    for number, line in enumerate(lines):
+        yield from ([line] if number else ["", line])
+
+
+def _regraded(regrade: Regrade) -> str:
+    """Says how a problem was graded before and after a change of the course."""
+    after = f"{regrade.verdict_after}, {regrade.score_after}" if regrade.verdict_after else "not graded yet"
+    return (
+        f"Regraded {regrade.at}, problem {ProblemName(regrade.problem).label}: {regrade.verdict_before}, "
+        f"{regrade.score_before} -> {after} ({regrade.because})."
+    )
+
+
+def _not_used(row: tuple[str, str, str]) -> str:
+    """Says which file was not used, and why. `row` is a learner, a file and a reason."""
+    name, file, reason = row
+    return f"Not used: {'/'.join(filter(None, [name, file]))} {reason.rstrip('.')}."
+
+
+def _totals(records: Sequence[Record], learners: int) -> str:
+    """Says how many learners and results of each verdict there are, and the sum of the marks of `records`."""
+    counts = sorted(Counter(record.verdict for record in records).items())
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts)
+    mark, possible = total(records)
+    return f"{counted(learners, 'learner')}: {verdicts}; {mark:g} of {possible} points."
 
 
 def _record_lines(record: Record, width: int) -> Iterator[str]:

@@ -70,6 +70,22 @@ class Roster:
 
 def read(file: Path) -> Roster:
     """Reads an export. Raises UsageError if it is neither a gradebook of Canvas or Moodle nor a roster of a GitHub classroom."""
+    table = _table(file)
+    columns = [column.strip() for column in table[0]] if table else []
+    while columns and not columns[-1]:  # a spreadsheet adds blank ones
+        columns.pop()
+    system = _system(file, columns)
+    if len(set(columns)) < len(columns):
+        twice = next(column for column in columns if columns.count(column) > 1)
+        raise UsageError(f"The roster {file} has two columns named {twice!r}; rename one of them.")
+    padded = [[*row, *[""] * len(columns)][: len(columns)] for row in table[1:]]
+    roster = Roster(system, columns, [dict(zip(columns, row, strict=True)) for row in padded])
+    _require_different_students(file, roster)
+    return roster
+
+
+def _table(file: Path) -> list[list[str]]:
+    """Reads the rows of a CSV file that are not empty, the header first. Raises UsageError if `file` is not one."""
     try:
         with file.open("rb") as stream:
             text = stream.read(MOST_BYTES).decode("utf-8-sig")
@@ -82,29 +98,24 @@ def read(file: Path) -> Roster:
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
     try:
-        table = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+        return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
     except csv.Error as error:
         raise UsageError(f"The roster {file} is not a CSV file: {error}.") from None
-    columns = [column.strip() for column in table[0]] if table else []
-    while columns and not columns[-1]:  # a spreadsheet adds blank ones
-        columns.pop()
+
+
+def _system(file: Path, columns: Sequence[str]) -> str:
+    """Returns the system that exports `columns`: Canvas, Moodle or GitHub. Raises UsageError if none does."""
     system = next((system for system, ids in _IDS.items() if set(ids) & set(columns)), None)
-    if system is None or (system == "Canvas" and "Student" not in columns):
-        if set(_FOREIGN) & set(columns):
-            raise UsageError(
-                f"The roster {file} has no English column names; set the language of Moodle to English and export it again."
-            )
+    if system and (system != "Canvas" or "Student" in columns):
+        return system
+    if set(_FOREIGN) & set(columns):
         raise UsageError(
-            f"The roster {file} is no export of a gradebook: it needs the columns Student and ID (Canvas), Identifier or "
-            "Email address (Moodle), or github_username (GitHub)."
+            f"The roster {file} has no English column names; set the language of Moodle to English and export it again."
         )
-    if len(set(columns)) < len(columns):
-        twice = next(column for column in columns if columns.count(column) > 1)
-        raise UsageError(f"The roster {file} has two columns named {twice!r}; rename one of them.")
-    padded = [[*row, *[""] * len(columns)][: len(columns)] for row in table[1:]]
-    roster = Roster(system, columns, [dict(zip(columns, row, strict=True)) for row in padded])
-    _require_different_students(file, roster)
-    return roster
+    raise UsageError(
+        f"The roster {file} is no export of a gradebook: it needs the columns Student and ID (Canvas), Identifier or "
+        "Email address (Moodle), or github_username (GitHub)."
+    )
 
 
 def _require_different_students(file: Path, roster: Roster) -> None:

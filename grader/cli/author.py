@@ -3,6 +3,8 @@
 import itertools
 import json
 import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +13,9 @@ from commandline.text import counted
 from grader.course import catalog
 from grader.course.selection import selected
 from grader.problem import Problem
+
+if TYPE_CHECKING:
+    from grader.soundness import Row
 
 
 @click.command()
@@ -62,21 +67,10 @@ def verify(
     if hunts:
         sys.exit(_verify_hunts(chosen, jobs, as_json))
     if runs:
-        from grader.practice import runs as runs_
-
-        count, shown = runs_.prove(click.echo)
-        click.echo(f"\n{shown} of {counted(count, 'hunt')} in whole runs show something.")
-        sys.exit(0 if shown else 1)
-    rows = []
+        sys.exit(_verify_runs())
     unread = (soundness.Row(name, asked=seeds, complaints=[reason]) for name, reason in broken.items())
-    for row in itertools.chain(verify_.verify(chosen, jobs, seeds), unread):
-        rows.append(row)
-        if not as_json:
-            if len(rows) == 1:
-                click.echo(soundness.HEADER)
-            click.echo(row.line())
-            for complaint in row.complaints:
-                click.echo(f"      {complaint}")
+    found = itertools.chain(verify_.verify(chosen, jobs, seeds), unread)
+    rows = list(found if as_json else _printed(found))
     sound = all(not row.complaints for row in rows)
     if as_json:
         click.echo(json.dumps({"schema": 1, "sound": sound, "problems": [row.encode() for row in rows]}))
@@ -87,6 +81,28 @@ def verify(
         short = sum(bool(row.complaints) for row in rows)
         click.echo(f"\n{counted(len(rows), 'problem')}, {'all sound' if sound else f'{short} not sound'}.")
     sys.exit(0 if sound else 1)
+
+
+def _printed(rows: Iterable["Row"]) -> Iterator["Row"]:
+    """Prints each of `rows` as soon as it is known, with its complaints, below a heading. Yields them."""
+    from grader import soundness
+
+    for number, row in enumerate(rows):
+        if not number:
+            click.echo(soundness.HEADER)
+        click.echo(row.line())
+        for complaint in row.complaints:
+            click.echo(f"      {complaint}")
+        yield row
+
+
+def _verify_runs() -> int:
+    """Tries the hunts in whole training runs, and prints what was found. Returns the exit code."""
+    from grader.practice import runs
+
+    count, shown = runs.prove(click.echo)
+    click.echo(f"\n{shown} of {counted(count, 'hunt')} in whole runs show something.")
+    return 0 if shown else 1
 
 
 def _verify_hunts(chosen: list[Problem], jobs: int | None, as_json: bool) -> int:

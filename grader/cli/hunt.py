@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,23 @@ from grader.problem import Problem
 if TYPE_CHECKING:
     from grader.practice.hunting import HuntSpace, UnderWay
     from grader.practice.hunts import Program
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What a learner answers: the line, the idea, the mend; or asks for."""
+
+    line: int | None
+    idea: str | None
+    mend: bool
+    hint: bool
+    play: bool
+    restart: bool
+    give_up: bool
+
+    @property
+    def any(self) -> bool:
+        return any(vars(self).values())
 
 
 @click.command()
@@ -51,31 +69,34 @@ def hunt(
     space = HuntSpace.of(workspace.find(folder))
     problem = catalog.find(word) if word else None
     current = space.under_way(problem)
-    answers = line or idea or mend or hint or play or restart or give_up
-    if current is None:
-        if answers:
-            raise UsageError("No hunt is under way. `grade hunt` begins one.")
-        current = _begin(space, problem)
-        _show(space, current)
-        return
+    answers = _Answers(line, idea, mend, hint, play, restart, give_up)
+    if current:
+        _continue(space, current, answers)
+    elif answers.any:
+        raise UsageError("No hunt is under way. `grade hunt` begins one.")
+    else:
+        _show(space, _begin(space, problem))
+
+
+def _continue(space: "HuntSpace", current: "UnderWay", answers: _Answers) -> None:
+    """Does what `answers` ask for, in the order of a hunt; shows the hunt if they are empty."""
     program = space.program(current)
-    if hint:
+    if answers.hint:
         _hint(space, current)
-    if line:
-        _line(space, current, program, line)
-    if idea:
-        _idea(space, current, program, idea)
-    if restart:
-        kept = space.put(program.hunt.problem, program.text)
-        terminal.echo(f"The program is as it was.{f' Yours is kept in {kept}.' if kept else ''}")
-    if give_up:
+    if answers.line:
+        _line(space, current, program, answers.line)
+    if answers.idea:
+        _idea(space, current, program, answers.idea)
+    if answers.restart:
+        _restart(space, program)
+    if answers.give_up:
         space.note_end(current)
         _lesson(current, program)
-    elif play:
+    elif answers.play:
         sys.exit(_play(space, program))
-    elif mend:
+    elif answers.mend:
         sys.exit(_mend(space, current, program))
-    elif not answers:
+    elif not answers.any:
         _show(space, current)
 
 
@@ -140,6 +161,11 @@ def _idea(space: "HuntSpace", current: "UnderWay", program: "Program", letter: s
 def _hint(space: "HuntSpace", current: "UnderWay") -> None:
     question = space.next_question(current)
     terminal.echo(question or "There are no more questions. `grade hunt --give-up` shows the fault.")
+
+
+def _restart(space: "HuntSpace", program: "Program") -> None:
+    kept = space.put(program.hunt.problem, program.text)
+    terminal.echo(f"The program is as it was.{f' Yours is kept in {kept}.' if kept else ''}")
 
 
 def _play(space: "HuntSpace", program: "Program") -> int:

@@ -55,19 +55,34 @@ def examples(problem: Problem) -> str:
 def faults(problem: Problem, entries: Sequence[Claim]) -> Iterator[str]:
     """The numbers and sentences of the page without evidence, and the claims that prove nothing of it."""
     texts = page.sections(problem)
-    shown = {_plain(number) for number in _NUMBER.findall(_evidence(problem))}
     units = {title: _units(texts.get(title, "")) for title in SECTIONS}
-    for unit in units[SKETCH]:
+    every = [unit for title in SECTIONS for unit in units[title]]
+    yield from _numbers_without_example(units[SKETCH], _evidence(problem), entries)
+    yield from _sentences_without_claim(every, entries)
+    yield from _claims_of_nothing(every, entries)
+
+
+def _numbers_without_example(sketch: Sequence[str], evidence: str, entries: Sequence[Claim]) -> Iterator[str]:
+    """Yields a fault for each unit of `sketch` with a number that `evidence` lacks, unless a claim says why."""
+    shown = {_plain(number) for number in _NUMBER.findall(evidence)}
+    for unit in sketch:
         missing = [number for number in _NUMBER.findall(unit) if _plain(number) not in shown]
         if missing and not _claimed(unit, entries, without=True):
             yield f"no example has the number {missing[0]} of the worked sketch: {unit}"
-    for unit in (unit for title in SECTIONS for unit in units[title]):
+
+
+def _sentences_without_claim(units: Sequence[str], entries: Sequence[Claim]) -> Iterator[str]:
+    """Yields a fault for each of `units` that says what raises, returns or is dropped, and has no claim."""
+    for unit in units:
         if _SAYING.search(_CODE.sub("`", unit)) and not _claimed(unit, entries):
             yield f"no [[claim]] for the page's sentence: {unit}"
-    known = [unit for title in SECTIONS for unit in units[title]]
+
+
+def _claims_of_nothing(units: Sequence[str], entries: Sequence[Claim]) -> Iterator[str]:
+    """Yields a fault for each claim of a sentence that is not in `units`, or whose example shows nothing."""
     for entry in entries:
         for begin in entry.page:
-            if not any(unit.startswith(begin) for unit in known):
+            if not any(unit.startswith(begin) for unit in units):
                 yield f"the page has no sentence that begins so, for a [[claim]]: {begin}"
         if entry.example and ">>> " not in entry.example:
             yield f"the example of a [[claim]] has no `>>>` line: {entry.page[0]}"

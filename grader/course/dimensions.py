@@ -6,7 +6,7 @@ integer product overflows only late in a run. A family of cases names in `covers
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,17 +113,22 @@ def faults(problem: Problem, cases: Mapping[str, list[Case]]) -> Iterator[str]:
         yield f"there is no dimension {name!r}; they are {', '.join(known)}"
     inputs = [pair for drawn in cases.values() for case in drawn for pair in case.values.items()]
     for dimension in DIMENSIONS:
-        groups = [
-            group for group, family in problem.cases.items() if dimension.name in family.covers and group in cases
-        ]
-        for group in groups:
-            if not any(dimension.reached(case) for case in cases[group]):
-                yield f"the cases {group!r} cover {dimension.name!r}, but none has {dimension.words}"
-        if groups and dimension.name in problem.without:
-            yield f"`without` gives a reason for {dimension.name!r}, which the cases {groups[0]!r} cover"
-        concerned = [name for name, value in inputs if dimension.concerns(name, value)]
-        if concerned and not groups and not problem.without.get(dimension.name):
-            yield (
-                f"no cases cover {dimension.name!r}, and the problem has `{concerned[0]}`: add a case with {dimension.words} and "
-                f"name {dimension.name!r} in its `covers`, or give the reason in `without`"
-            )
+        yield from _faults_of(dimension, problem, cases, inputs)
+
+
+def _faults_of(
+    dimension: Dimension, problem: Problem, cases: Mapping[str, list[Case]], inputs: Sequence[tuple[str, "Value"]]
+) -> Iterator[str]:
+    """Yields what is missing or wrong of one dimension. `inputs` are the names and values of the inputs of `cases`."""
+    groups = [group for group, family in problem.cases.items() if dimension.name in family.covers and group in cases]
+    for group in groups:
+        if not any(dimension.reached(case) for case in cases[group]):
+            yield f"the cases {group!r} cover {dimension.name!r}, but none has {dimension.words}"
+    if groups and dimension.name in problem.without:
+        yield f"`without` gives a reason for {dimension.name!r}, which the cases {groups[0]!r} cover"
+    concerned = [name for name, value in inputs if dimension.concerns(name, value)]
+    if concerned and not groups and not problem.without.get(dimension.name):
+        yield (
+            f"no cases cover {dimension.name!r}, and the problem has `{concerned[0]}`: add a case with "
+            f"{dimension.words} and name {dimension.name!r} in its `covers`, or give the reason in `without`"
+        )

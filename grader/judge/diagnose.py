@@ -63,19 +63,12 @@ def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int =
     Of several that do, only one that agrees with more of the evidence is named, in leaves that no check compares, or that is
     nearer to a number that a check only bounds. If none explains everything, pairs of misconceptions are tried.
     """
-    called = [item for item in evidence if not (item.outcome.failure and item.outcome.failure.kind in UNWRITTEN)]
-    if any(item.wrong for item in called):
-        evidence = called  # what an entry does says more than that another one, or an argument, is missing
+    evidence = _telling(evidence)
     failures = [item for item in evidence if item.wrong]
     if (failure := failures[0].outcome.failure) and failure.kind in NO_IDEA:
         return None
     first, others = failures[0], failures[1:] + [item for item in evidence if not item.wrong]
-    # An idea that does not give the first difference costs one run only.
-    asked = _asked(reference, first)
-    for loosely in (False, True):
-        possible = [variant for variant in asked if _explains_first(reference, first, variant, loosely=loosely)]
-        if fits := _fits(reference, others, possible):
-            break
+    fits = _explaining(reference, first, others)
     best = min(fits, key=lambda variant: len(fits[variant]), default=None)
     if best is None:
         shared = [item for item in others if item.wrong and _shares_run(item, first)]
@@ -86,6 +79,26 @@ def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int =
     nearest = _most(whole, lambda variant: -_distance(reference, failures, variant))
     names = {reference.misconceptions[variant].name for variant in nearest}
     return Diagnosis(reference.misconceptions[nearest[0]], nearest[0]) if len(names) == 1 else None
+
+
+def _telling(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
+    """Returns what counts: what an entry does says more than that another one, or an argument, is missing."""
+    called = [item for item in evidence if not (item.outcome.failure and item.outcome.failure.kind in UNWRITTEN)]
+    return called if any(item.wrong for item in called) else evidence
+
+
+def _explaining(reference: Answers, first: Evidence, others: Sequence[Evidence]) -> dict[str, list[Evidence]]:
+    """Finds the variants that give the difference `first` and contradict nothing, each with the unexplained `others`.
+
+    Variants that only give it `loosely` are sought where no other one fits.
+    """
+    asked = _asked(reference, first)
+    for loosely in (False, True):
+        # An idea that does not give the first difference costs one run only.
+        possible = [variant for variant in asked if _explains_first(reference, first, variant, loosely=loosely)]
+        if fits := _fits(reference, others, possible):
+            return fits
+    return {}
 
 
 def _most(variants: Sequence[str], value: Callable[[str], float]) -> list[str]:
@@ -269,34 +282,50 @@ def _pair(
     Tries those pairs first whose effects on the first item, added or multiplied, come nearest to the learner's numbers. An idea
     without an effect there cannot be part of a pair.
     """
-    first, ideas = explained[0], reference.misconceptions
+    first = explained[0]
     if first.outcome.failure or not most:
         return None  # an exception shows one idea only
-    alone = {}
-    for variant in _asked(reference, first):
-        answer = reference.ask(first.check, first.case, variant).result()
-        if not answer.failure and (variant == known or any(_wrong(reference, first, answer))):
-            alone[variant] = answer
+    tried = _nearest_pairs(reference, first, most, known)
+    for _, together in _in_turn(reference, [(first, together) for together in tried]):
+        explains = all(_unexplained(reference, item, together) == [] for item in explained)
+        if explains and _fits(reference, others, [together]).get(together) == []:
+            one, other = (reference.misconceptions[name] for name in tried[together])
+            return Diagnosis(_both(one, other), together)
+    return None
+
+
+def _nearest_pairs(reference: Answers, first: Evidence, most: int, known: str) -> dict[str, tuple[str, str]]:
+    """Returns at most `most` pairs of variants, nearest to the learner's numbers first, by the variant that is both.
+
+    `known`, if not empty, is one of each pair.
+    """
+    ideas, alone = reference.misconceptions, _effects(reference, first, known)
     pairs = [pair for pair in combinations(alone, 2) if ideas[pair[0]] is not ideas[pair[1]] and known in ("", *pair)]
     plain = reference.ask(first.check, first.case).result()
     gaps, place = _gaps(plain, alone.values(), first.outcome).round(3), list(alone).index  # rounded, to keep ties ties
     nearest = sorted(pairs, key=lambda pair: gaps[place(pair[0]), place(pair[1])])
     possible = ((reference.together(*pair), pair) for pair in nearest)
-    tried = dict(islice(((together, pair) for together, pair in possible if together), most))
-    for _, together in _in_turn(reference, [(first, together) for together in tried]):
-        explains = all(_unexplained(reference, item, together) == [] for item in explained)
-        if explains and _fits(reference, others, [together]).get(together) == []:
-            best = together
-            break
-    else:
-        return None
-    one, other = (ideas[name] for name in tried[best])
+    return dict(islice(((together, pair) for together, pair in possible if together), most))
+
+
+def _effects(reference: Answers, first: Evidence, known: str) -> dict[str, Outcome]:
+    """Returns the outcomes on `first`, by variant: of `known`, and of those that are wrong there."""
+    alone = {}
+    for variant in _asked(reference, first):
+        answer = reference.ask(first.check, first.case, variant).result()
+        if not answer.failure and (variant == known or any(_wrong(reference, first, answer))):
+            alone[variant] = answer
+    return alone
+
+
+def _both(one: Misconception, other: Misconception) -> Misconception:
+    """Joins two misconceptions. If one name begins with the other, the one with the shorter name says it all."""
     if one.name.startswith(other.name):
-        return Diagnosis(other, best)
+        return other
     if other.name.startswith(one.name):
-        return Diagnosis(one, best)
+        return one
     says = one.says if one.says == other.says else f"Two ideas together give these numbers. {one.says} {other.says}"
-    return Diagnosis(Misconception(f"{one.name}, and {other.name}", says, "", ()), best)
+    return Misconception(f"{one.name}, and {other.name}", says, "", ())
 
 
 def _gaps(plain: Outcome, alone: Iterable[Outcome], got: Outcome) -> NDArray[np.float64]:

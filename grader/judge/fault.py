@@ -68,26 +68,35 @@ def first_faulty(
     if expected.failure or got.failure:
         return Finding()
     uncalled = [] if used is None else _never_called(expected.leaves, got.leaves, used)
-    forward, backward = (_calls(expected.leaves, got.leaves, side) for side in ("values.", "slopes."))
+    forward = _calls(expected.leaves, got.leaves, "values.")
     for call in forward:  # an inner call ends before the call around it, so the innermost faulty submodule comes first
         if call.right("in") and not call.right("out"):
-            inside = [path for path in uncalled if call.path == WHOLE or path.startswith(call.path + ".")]
-            first, *rest = [*_sentences(call.path, forward), *_never_called_sentences(inside)] or [""]
             path = f"values.{call.name}.out"
             want, have = (_leaf(path, outcome.leaves) for outcome in (expected, got))
             related = relation(want, have, AGREE, sizes, partial(again, path)) if call.path != WHOLE else ""
-            text = " ".join(sentence for sentence in (first, related, *rest) if sentence)
+            text = _output_text(call.path, forward, uncalled, related)
             return Finding(text, bool(related), _tree(expected.leaves, forward, uncalled, call.path))
     if uncalled:
         return Finding(" ".join(_never_called_sentences(uncalled)), tree=_tree(expected.leaves, forward, uncalled))
-    for call in _inner_first_backward(backward):
+    for call in _inner_first_backward(_calls(expected.leaves, got.leaves, "slopes.")):
         if call.path != WHOLE and call.right("out") and not call.right("in"):
-            text = (
-                f"All outputs are right. In the backward pass, `{call.path}` is the first submodule that receives a correct "
-                "gradient and returns a wrong one."
-            )
-            return Finding(text, tree=_tree(expected.leaves, forward, [], call.path))
+            return Finding(_gradient_text(call.path), tree=_tree(expected.leaves, forward, [], call.path))
     return Finding()
+
+
+def _output_text(path: str, forward: Sequence[Call], uncalled: Sequence[str], related: str) -> str:
+    """Says what is wrong with the output of the submodule `path`. `related` is a sentence on its numbers, or empty."""
+    inside = [other for other in uncalled if path == WHOLE or other.startswith(path + ".")]
+    first, *rest = [*_sentences(path, forward), *_never_called_sentences(inside)] or [""]
+    return " ".join(sentence for sentence in (first, related, *rest) if sentence)
+
+
+def _gradient_text(path: str) -> str:
+    """Says that the submodule `path` returns a wrong gradient."""
+    return (
+        f"All outputs are right. In the backward pass, `{path}` is the first submodule that receives a correct "
+        "gradient and returns a wrong one."
+    )
 
 
 def _tree(

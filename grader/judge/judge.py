@@ -282,12 +282,8 @@ def grade(
 
     Raises CourseError if the problem itself is unsound.
     """
-    options, shared, listener, start = (
-        options or GradeOptions(),
-        shared or Shared(),
-        listener or Listener(),
-        monotonic(),
-    )
+    options, shared, listener = options or GradeOptions(), shared or Shared(), listener or Listener()
+    start = monotonic()
     reference = shared.reference or bundled_outputs.reference(problem, workers)
     job = submission_.job(problem)
     examiner = Examiner(problem, workers, job, options.timeout or problem.timeout, listener.say)
@@ -305,14 +301,12 @@ def grade(
         stdout = examiner.close()
         if shared.reference is None:
             reference.close()
-    earlier, fault_text, eager_stdout = None, explanation.fault, ""
     results, first = explanation.results, _first_failure(explanation.results)
+    fault_text, eager_stdout, earlier = explanation.fault, "", None
     if not options.show:
-        failures = {item.check.name: item.outcome.failure for item in comparison.evidence if item.outcome.failure}
-        failures |= {check.name: failure for check in problem.checks} if failure else {}
-        told = own_errors(problem, submission, workers, failures)
+        told = own_errors(problem, submission, workers, _failures(comparison, failure))
         results = [replace(result, own_error=told.get(result.check.name, "")) for result in results]
-    if first and options.show:
+    elif first:
         fresh = partial(workers.worker, job)
         eager_stdout = rerun.printed_numbers(stdout, problem, submission, first, fresh)
         if not explanation.misconception:
@@ -395,6 +389,12 @@ def _explain(
 
 def _first_failure(results: Sequence[CheckResult]) -> CheckResult | None:
     return next((result for result in results if not result.passed), None)
+
+
+def _failures(comparison: Comparison, failure: Failure | None) -> dict[str, Failure]:
+    """Collects the submission's errors by name of the check; `failure`, that of loading it, is one of every check."""
+    failures = {item.check.name: item.outcome.failure for item in comparison.evidence if item.outcome.failure}
+    return failures | ({check.name: failure for check in comparison.problem.checks} if failure else {})
 
 
 def _stopped(comparison: Comparison, failure: Failure | None) -> Failure | None:

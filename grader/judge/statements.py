@@ -34,21 +34,8 @@ def counting(
     """
     trees = {number: imports.parse(text) for number, text in cells.items()}
     preferred = {name for number in whole for name in entries if defines(cells[number], [name])}
-    listed = [
-        _Statement(number, node, _bound(node), _used(node))
-        for number, tree in trees.items()
-        for node in (tree.body if tree else ())
-    ]
-    listed = [statement for statement in listed if statement.cell in whole or not statement.bound & preferred]
-    roots = {name for one in listed if one.cell in whole for name in one.used}
-    needed = _needed(listed, {*entries, *roots}) | {"*"}  # any name may come from a module that is imported whole
-    known, kept = set(_BUILTINS), set[int]()
-    for statement in listed:
-        # A constant made of something that does not count would raise NameError.
-        constant = _is_plain(statement.node) and (isinstance(statement.node, _DEFINITIONS) or statement.used <= known)
-        if statement.cell in whole or statement.bound & needed or (constant and statement.cell not in helping):
-            known |= statement.bound
-            kept.add(id(statement.node))
+    listed = [one for one in _listed(trees) if one.cell in whole or not one.bound & preferred]
+    kept = _kept(listed, whole, entries, helping)
     counted = {}
     for number, text in cells.items():
         if number in whole:
@@ -58,6 +45,31 @@ def counting(
         else:
             counted[number] = _without(text, tree, [node for node in tree.body if id(node) not in kept])
     return counted
+
+
+def _listed(trees: Mapping[int, ast.Module | None]) -> list[_Statement]:
+    """Lists the statements of all cells that are valid Python, in order. `trees` has None for other cells."""
+    return [
+        _Statement(number, node, _bound(node), _used(node))
+        for number, tree in trees.items()
+        for node in (tree.body if tree else ())
+    ]
+
+
+def _kept(
+    listed: Sequence[_Statement], whole: Collection[int], entries: Collection[str], helping: Collection[int]
+) -> set[int]:
+    """Chooses the statements that count, by the `id` of their nodes. `whole` and `helping` are as for `counting`."""
+    roots = {name for one in listed if one.cell in whole for name in one.used}
+    needed = _needed(listed, {*entries, *roots}) | {"*"}  # any name may come from a module that is imported whole
+    known, kept = set(_BUILTINS), set[int]()
+    for statement in listed:
+        # A constant made of something that does not count would raise NameError.
+        constant = _is_plain(statement.node) and (isinstance(statement.node, _DEFINITIONS) or statement.used <= known)
+        if statement.cell in whole or statement.bound & needed or (constant and statement.cell not in helping):
+            known |= statement.bound
+            kept.add(id(statement.node))
+    return kept
 
 
 def defines(text: str, entries: Collection[str]) -> bool:

@@ -46,6 +46,52 @@ class Chart:
     y_ticks: list[tuple[str, float]]
 
 
+@dataclass(frozen=True)
+class _Horizontal:
+    """The horizontal axis: its first and its last step."""
+
+    first: float
+    last: float
+
+    def left(self, step: float) -> float:
+        """Returns the place of `step`, in percent from the left."""
+        return round(100 * (step - self.first) / ((self.last - self.first) or 1), 2)
+
+    def ticks(self) -> list[tuple[str, float]]:
+        """Returns the label and the place of each tick, as `left` or `top` gives it."""
+        ticks = _ticks(self.first, self.last)
+        return [(text, self.left(tick)) for text, tick in zip(_labels(ticks), ticks, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Vertical:
+    """The vertical axis: its lowest and its highest value."""
+
+    low: float
+    high: float
+    is_log: bool
+
+    @classmethod
+    def over(cls, values: Sequence[float], *, is_log: bool) -> "_Vertical":
+        """Makes an axis with room above `values`: a logarithmic one only if all are above 0. A linear one has 0."""
+        if is_log and min(values) > 0:
+            return cls(min(values) / 1.06, max(values) * 1.06, is_log=True)
+        low, high = min(0.0, *values), max(values)
+        return cls(low, high + 0.06 * (high - low) if high > low else low + 1, is_log=False)
+
+    def top(self, value: float) -> float:
+        """Returns the place of `value`, in percent from the top."""
+        scale = math.log if self.is_log else float
+        return round(100 - 100 * (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low)), 2)
+
+    def ticks(self) -> list[tuple[str, float]]:
+        """Returns the label and the place of each tick, as `left` or `top` gives it."""
+        ticks = _log_ticks(self.low, self.high) if self.is_log else []
+        if len(ticks) < 3:
+            ticks = max(ticks, _ticks(self.low, self.high, sorted((*_STEPS, 2.5))), key=len)
+        return [(text, self.top(tick)) for text, tick in zip(_labels(ticks), ticks, strict=True)]
+
+
 def draw(
     title: str, lines: Sequence[Line], *, last_step: float, levels: dict[str, float] | None = None, is_log: bool = False,
     axis: str = "step",
@@ -59,45 +105,31 @@ def draw(
     if not shown:
         return None
     levels = levels or {}
-    values = [value for line in shown for _, value in line.points] + list(levels.values())
-    is_log = is_log and min(values) > 0
-    low, high = (min(values), max(values)) if is_log else (min(0.0, *values), max(values))
-    if is_log:
-        low, high = low / 1.06, high * 1.06
-    elif high > low:
-        high += 0.06 * (high - low)
-    else:
-        high = low + 1
-    scale = math.log if is_log else float
-
-    def top(value: float) -> float:
-        return round(100 - 100 * (scale(value) - scale(low)) / (scale(high) - scale(low)), 2)
-
-    first_step = min(0.0, *(step for line in shown for step, _ in line.points))
-
-    def left(step: float) -> float:
-        return round(100 * (step - first_step) / ((last_step - first_step) or 1), 2)
-
-    drawn = list[Drawn]()
-    for line in shown:
-        places = [(left(step), top(value)) for step, value in line.points]
-        path = "M" + "L".join(f"{x} {y}" for x, y in places)
-        drawn.append(Drawn(line.label, line.kind, path, places if line.has_dots else places[-1:] * (len(places) == 1)))
-    y_ticks = _log_ticks(low, high) if is_log else []
-    if len(y_ticks) < 3:
-        y_ticks = max(y_ticks, _ticks(low, high, sorted((*_STEPS, 2.5))), key=len)
-    x_ticks = _ticks(first_step, last_step)
-    summary = "; ".join(
-        f"{line.label}: "
-        + ", ".join(f"{_labels([value])[0]} at {axis} {step:,g}" for step, value in (line.points[0], line.points[-1]))
-        for line in shown
+    horizontal = _Horizontal(min(0.0, *(step for line in shown for step, _ in line.points)), last_step)
+    vertical = _Vertical.over(
+        [value for line in shown for _, value in line.points] + list(levels.values()), is_log=is_log
     )
     return Chart(
-        title, summary, drawn,
-        [(name, f"{name} {value:.2f}", top(value)) for name, value in levels.items()],
-        [(text, left(tick)) for text, tick in zip(_labels(x_ticks), x_ticks, strict=True)],
-        [(text, top(tick)) for text, tick in zip(_labels(y_ticks), y_ticks, strict=True)],
-    )  # fmt: skip
+        title,
+        "; ".join(_summary(line, axis) for line in shown),
+        [_drawn(line, horizontal, vertical) for line in shown],
+        [(name, f"{name} {value:.2f}", vertical.top(value)) for name, value in levels.items()],
+        horizontal.ticks(),
+        vertical.ticks(),
+    )
+
+
+def _drawn(line: Line, horizontal: _Horizontal, vertical: _Vertical) -> Drawn:
+    """Places `line` on its axes. A single point is a dot, because a path of one point shows nothing."""
+    places = [(horizontal.left(step), vertical.top(value)) for step, value in line.points]
+    path = "M" + "L".join(f"{x} {y}" for x, y in places)
+    return Drawn(line.label, line.kind, path, places if line.has_dots else places[-1:] * (len(places) == 1))
+
+
+def _summary(line: Line, axis: str) -> str:
+    """Says the first and the last value of `line`. `axis` is the name of the horizontal axis."""
+    ends = (f"{_labels([value])[0]} at {axis} {step:,g}" for step, value in (line.points[0], line.points[-1]))
+    return f"{line.label}: {', '.join(ends)}"
 
 
 def _ticks(low: float, high: float, steps: Sequence[float] = _STEPS) -> list[float]:

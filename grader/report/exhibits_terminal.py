@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import click
@@ -28,6 +29,7 @@ _KINDS = ((114, 16), (209, 16), (111, 16), (179, 16), (176, 16), (80, 16))
 _TURNS = ((153, 16), (223, 16))  # of separated tokens
 
 Style = tuple[int, int] | None
+Numbers = tuple[Sequence[str], Sequence[Sequence[str]]]  # headings and rows
 
 
 def render(exhibit: Exhibit, width: int = WIDTH, *, numbers: bool = False) -> str:
@@ -53,40 +55,60 @@ def ending(end: Ending, width: int = WIDTH) -> Iterator[str]:
             yield "\n".join(line for part in text.splitlines() for line in wrap(part, width))
 
 
-def table(exhibit: Exhibit) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def table(exhibit: Exhibit) -> Numbers:
     """The numbers behind a picture: headings and rows."""
     match exhibit:
         case Story():
-            heads = ["token", exhibit.meaning or "value", *(["group"] if exhibit.kinds else []), "likeliest instead"]
-            return heads, [
-                [
-                    visible(token.text),
-                    "" if token.value is None else amount(token.value),
-                    *([exhibit.kinds[token.kind] if token.kind is not None else ""] if exhibit.kinds else []),
-                    ", ".join(f"{visible(text)} {percent(share)}" for text, share in token.others),
-                ]
-                for token in exhibit.tokens
-            ]
+            return _story_table(exhibit)
         case HeatMap():
-            return ["", *map(visible, exhibit.columns)], [
-                [f"{plane.name + ': ' if plane.name else ''}{visible(label)}", *map(amount, values)]
-                for plane in exhibit.planes
-                for label, values in zip(exhibit.rows, plane.values, strict=True)
-            ]
+            return _heat_map_table(exhibit)
         case Lines():
-            steps = sorted({x for line in exhibit.lines for x in line.x})
-            known = [dict(zip(line.x, line.y, strict=True)) for line in exhibit.lines]
-            return [exhibit.x, *(line.name for line in exhibit.lines)], [
-                [amount(x), *(amount(each[x]) if x in each else "" for each in known)] for x in steps
-            ]
+            return _lines_table(exhibit)
         case Bars():
-            others = any(bar.other is not None for bar in exhibit.bars)
-            return ["", *(f"{name} ({exhibit.unit})" for name in exhibit.names[: 1 + others])], [
-                [bar.label, amount(bar.value), *(["" if bar.other is None else amount(bar.other)] * others)]
-                for bar in exhibit.bars
-            ]
+            return _bars_table(exhibit)
         case Table():
             return exhibit.columns, exhibit.rows
+
+
+def _story_table(story: Story) -> Numbers:
+    """Returns a row for each token: its value, its group where a story has groups, and what was likelier."""
+    heads = ["token", story.meaning or "value", *(["group"] if story.kinds else []), "likeliest instead"]
+    return heads, [
+        [
+            visible(token.text),
+            "" if token.value is None else amount(token.value),
+            *([story.kinds[token.kind] if token.kind is not None else ""] if story.kinds else []),
+            ", ".join(f"{visible(text)} {percent(share)}" for text, share in token.others),
+        ]
+        for token in story.tokens
+    ]
+
+
+def _heat_map_table(exhibit: HeatMap) -> Numbers:
+    """Returns the rows of all planes, one plane below the other."""
+    return ["", *map(visible, exhibit.columns)], [
+        [f"{plane.name + ': ' if plane.name else ''}{visible(label)}", *map(amount, values)]
+        for plane in exhibit.planes
+        for label, values in zip(exhibit.rows, plane.values, strict=True)
+    ]
+
+
+def _lines_table(exhibit: Lines) -> Numbers:
+    """Returns a row for each step at which a curve has a value, and a column for each curve."""
+    steps = sorted({x for line in exhibit.lines for x in line.x})
+    known = [dict(zip(line.x, line.y, strict=True)) for line in exhibit.lines]
+    return [exhibit.x, *(line.name for line in exhibit.lines)], [
+        [amount(x), *(amount(each[x]) if x in each else "" for each in known)] for x in steps
+    ]
+
+
+def _bars_table(exhibit: Bars) -> Numbers:
+    """Returns a row for each pair of bars, with one number where no bar has another beside it."""
+    others = any(bar.other is not None for bar in exhibit.bars)
+    return ["", *(f"{name} ({exhibit.unit})" for name in exhibit.names[: 1 + others])], [
+        [bar.label, amount(bar.value), *(["" if bar.other is None else amount(bar.other)] * others)]
+        for bar in exhibit.bars
+    ]
 
 
 def amount(value: float) -> str:
@@ -260,37 +282,70 @@ def _scale(exhibit: HeatMap, width: int) -> Iterator[str]:
 # Charts
 
 
+@dataclass(frozen=True)
+class _Axes:
+    """The values at the borders of a plot. `low` and `high` are logarithms if `log` is true."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+    log: bool
+
+    @classmethod
+    def around(cls, points: Sequence[tuple[float, float]], *, log: bool) -> "_Axes":
+        """Makes the axes that just hold `points`, which are finite. `log` is ignored if a value is zero or less."""
+        log = log and all(y > 0 for _, y in points)
+        scale = math.log if log else float
+        low, high = min(scale(y) for _, y in points), max(scale(y) for _, y in points)
+        return cls(min(x for x, _ in points), max(x for x, _ in points), low, high, log)
+
+    def column(self, x: float, columns: int) -> int:
+        """Returns the column at `x`, of `columns`."""
+        return round((x - self.left) / ((self.right - self.left) or 1) * (columns - 1))
+
+    def row(self, y: float) -> int:
+        """Returns the row at `y`, from the top."""
+        height = math.log(y) if self.log else y
+        return round((self.high - height) / ((self.high - self.low) or 1) * (_PLOT_ROWS - 1))
+
+    def labels(self) -> tuple[str, str]:
+        """Returns the largest and the smallest value, as text."""
+        top, bottom = (amount(math.exp(y) if self.log else y) for y in (self.high, self.low))
+        return top, bottom
+
+
 def _lines(exhibit: Lines, width: int) -> Iterator[str]:
     known = [(x, y) for line in exhibit.lines for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
     if not known:
         yield "  There is no finite value to draw."
         return
-    log = exhibit.log and all(y > 0 for _, y in known)
-    scale = math.log if log else float
-    low, high = min(scale(y) for _, y in known), max(scale(y) for _, y in known)
-    left, right = min(x for x, _ in known), max(x for x, _ in known)
-    top, bottom = (amount(math.exp(y) if log else y) for y in (high, low))
+    axes = _Axes.around(known, log=exhibit.log)
+    top, bottom = axes.labels()
     gutter = max(len(top), len(bottom)) + 1
     columns = width - gutter - 1
-    grid = [[" "] * columns for _ in range(_PLOT_ROWS)]
-    for line, mark in reversed(list(zip(exhibit.lines, _MARKS, strict=False))):
-        for x, y in zip(line.x, line.y, strict=True):
-            if not math.isfinite(y):
-                continue
-            column = round((x - left) / ((right - left) or 1) * (columns - 1))
-            row = round((high - scale(y)) / ((high - low) or 1) * (_PLOT_ROWS - 1))
-            grid[row][column] = mark if grid[row][column] in (" ", mark) else _SEVERAL
-    yield f"  {exhibit.y}{', log scale' if log else ''}"
-    for index, cells in enumerate(grid):
-        label = top if not index else bottom if index == _PLOT_ROWS - 1 else ""
+    grid = _plot(exhibit, axes, columns)
+    yield f"  {exhibit.y}{', log scale' if axes.log else ''}"
+    for label, cells in zip([top, *[""] * (_PLOT_ROWS - 2), bottom], grid, strict=True):
         yield f"{label:>{gutter}}┤{''.join(cells)}"
-    first, last = amount(left), amount(right)
+    first, last = amount(axes.left), amount(axes.right)
     between = max(columns - len(first) - len(last), len(exhibit.x) + 2)
     yield " " * (gutter + 1) + first + exhibit.x.center(between) + last
     for line, mark in zip(exhibit.lines, _MARKS, strict=False):
         yield from wrap(f"{line.name}: {ends(line)}", width, 4, first=f"  {mark} ")
     if any(_SEVERAL in cells for cells in grid):
         yield f"  {_SEVERAL} several curves"
+
+
+def _plot(exhibit: Lines, axes: _Axes, columns: int) -> list[list[str]]:
+    """Draws the curves: characters `(_PLOT_ROWS, columns)`, from the top. The first curve is drawn last."""
+    grid = [[" "] * columns for _ in range(_PLOT_ROWS)]
+    for line, mark in reversed(list(zip(exhibit.lines, _MARKS, strict=False))):
+        for x, y in zip(line.x, line.y, strict=True):
+            if math.isfinite(y):
+                row, column = axes.row(y), axes.column(x, columns)
+                grid[row][column] = mark if grid[row][column] in (" ", mark) else _SEVERAL
+    return grid
 
 
 def ends(line: Line) -> str:

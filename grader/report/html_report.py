@@ -106,23 +106,30 @@ def render(report: Report, *, is_final: bool = False, play: str | None = None) -
     problem, shown = report.problem, report.counterexample
     failed = report.first_failure if report.verdict is not Verdict.NOT_ATTEMPTED else None
     mismatch = failed.mismatch if failed else None
-    leaves = shown.leaves if shown and mismatch else ()
     texts, arrays = _inputs(report, failed)
     return environment().get_template("html.jinja").render(
         report=report, problem=problem, failed=failed, mismatch=mismatch, shown=shown,
         verdicts=[(result, _VERDICTS.get(result.verdict, result.verdict.lower()), said) for result, said in _said(report)],
         notes=[sentence(note) for note in (*report.notes, *report.remarks)],
-        rows=[_row(leaf, _words(failed)) for leaf in leaves[:MOST_ROWS]],
-        more_rows=max(0, len(leaves) - MOST_ROWS) + (shown.left_out if shown else 0),
-        wrong=_drawings([leaf for leaf in leaves if leaf.mismatch], shown, failed),
-        right=_drawings([leaf for leaf in leaves if not leaf.mismatch], shown, failed),
-        idea=_idea(leaves), texts=texts, arrays=arrays, frames=list(frames(report.frames)),
+        **_leaves(shown, failed), texts=texts, arrays=arrays, frames=list(frames(report.frames)),
         tree=_tree(shown.tree, "") if shown else [], next_step="" if is_final else as_typed(next_step(report, play or "")),
         advice=failed.advice if failed and not report.misconception and not report.fault else "",
         play=(f"grade play {problem.label}" if play is None else play) if not is_final and report.can_play else "",
         signatures=[entry.signature() for entry in problem.entries], printed=last(report.stdout),
         printed_eagerly=last(report.eager_stdout),
     )  # fmt: skip
+
+
+def _leaves(shown: Counterexample | None, failed: CheckResult | None) -> dict[str, Any]:
+    """Gathers what the template shows of leaves: the table of all, and figures of wrong and of right ones."""
+    leaves = shown.leaves if shown and failed and failed.mismatch else ()
+    return {
+        "rows": [_row(leaf, _words(failed)) for leaf in leaves[:MOST_ROWS]],
+        "more_rows": max(0, len(leaves) - MOST_ROWS) + (shown.left_out if shown else 0),
+        "wrong": _drawings([leaf for leaf in leaves if leaf.mismatch], shown, failed),
+        "right": _drawings([leaf for leaf in leaves if not leaf.mismatch], shown, failed),
+        "idea": _idea(leaves),
+    }
 
 
 def last(text: str) -> str:

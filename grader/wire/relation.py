@@ -36,12 +36,12 @@ def relation(
     `sizes` are the case's numbers by name. A factor is given the name of one that explains it, if that also explains the factor
     of a case where this size has another value.
     """
+    want, have = _real(expected), _real(got)
+    if want is None or have is None or not _can_be_related(want, have):
+        return ""
     name = _Namer(sizes or {}, again)
     # A check of small or exact numbers needs an equally strict comparison here.
     close = Tolerance(rtol=_CLOSE, atol=min(_CLOSE, 10 * tolerance.atol))
-    want, have = _real(expected), _real(got)
-    if want is None or have is None or want.size != have.size or want.size > _LARGEST or not np.isfinite(want).all():
-        return ""
 
     def agree(a: Values, b: Values) -> bool:
         return a.shape == b.shape and not (_units(a, b, close) > 1).any()
@@ -54,8 +54,16 @@ def relation(
         return ""
     if want.shape == have.shape and want.size == 1:
         return _scalar(float(want.ravel()[0]), float(have.ravel()[0]), name)
-    if np.unique(want).size < _FEWEST_DISTINCT:
-        return ""
+    return _of_several(want, have, agree, name) if np.unique(want).size >= _FEWEST_DISTINCT else ""
+
+
+def _can_be_related(want: Values, have: Values) -> bool:
+    """Says whether there are as many values in `want` as in `have`, not too many of them, and all of them finite."""
+    return want.size == have.size <= _LARGEST and bool(np.isfinite(want).all())
+
+
+def _of_several(want: Values, have: Values, agree: Agree, name: "_Namer") -> str:
+    """Returns the first sentence that `agree` proves of arrays of several finite values; empty if there is none."""
     if want.shape != have.shape:
         return _transposed(want, have, agree) or _reshaped(want, have, agree)
     found = (relate(want, have, agree) for relate in (_zero, _offset, _transposed, _reordered, _displaced))

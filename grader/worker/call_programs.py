@@ -7,7 +7,7 @@ cannot place what an earlier one creates. These stages are the operations of `ma
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,10 +52,7 @@ def stages(compiled: Compiled) -> list[Stage]:
     values = {*block.arguments, *(value for operation in operations for value in operation.results)}
     taken = [_taken(operation, values) for operation in operations]
     returned = {value: frozenset(n for n, one in enumerate(last.operands) if one == value) for value in values}
-    outputs = dict(returned)
-    for operation, takes in zip(reversed(operations), reversed(taken), strict=True):
-        later = frozenset[int]().union(*(outputs[value] for value in operation.results))
-        outputs |= {value: outputs[value] | later for value in takes}
+    outputs = _outputs(operations, taken, returned)
     known: dict[Any, Array] = {}
     found = []
     for operation, takes in zip(operations, taken, strict=True):
@@ -69,13 +66,31 @@ def stages(compiled: Compiled) -> list[Stage]:
             part, axes = tuple(sharding.shard_shape(shape)), place(shape, sharding, compiled)
             known[value] = Array(shape, part, axes, outputs[value], returned[value])
         arrays = [known[value] for value in operation.results]
-        text = str(executable.hlo_modules()[0].to_string())
-        largest = max(math.prod(int(n) for n in sizes.split(",") if n) for sizes in _RESULT.findall(text))
-        held = [*arrays, *(known[value] for value in takes if value in known)]
-        memory = executable.get_compiled_memory_stats()
-        made = memory.output_size_in_bytes + memory.temp_size_in_bytes
-        found.append(Stage(arrays, largest, sum(math.prod(array.part) for array in held), made))
+        found.append(_stage(executable, arrays, [known[value] for value in takes if value in known]))
     return found
+
+
+def _outputs(
+    operations: Sequence[Any], taken: Sequence[Sequence[Any]], returned: Mapping[Any, frozenset[int]]
+) -> dict[Any, frozenset[int]]:
+    """Returns by value the numbers of the program's outputs that depend on it.
+
+    `taken` are the values that each operation takes, and `returned` are the numbers of the outputs that a value is.
+    """
+    outputs = dict(returned)
+    for operation, takes in zip(reversed(operations), reversed(taken), strict=True):
+        later = frozenset[int]().union(*(outputs[value] for value in operation.results))
+        outputs |= {value: outputs[value] | later for value in takes}
+    return outputs
+
+
+def _stage(executable: Any, arrays: Sequence[Array], taken: Sequence[Array]) -> Stage:
+    """Measures a compiled program that takes `taken` and returns `arrays`."""
+    text = str(executable.hlo_modules()[0].to_string())
+    largest = max(math.prod(int(n) for n in sizes.split(",") if n) for sizes in _RESULT.findall(text))
+    held = sum(math.prod(array.part) for array in [*arrays, *taken])
+    memory = executable.get_compiled_memory_stats()
+    return Stage(arrays, largest, held, memory.output_size_in_bytes + memory.temp_size_in_bytes)
 
 
 def _is_small(operation: Any, devices: int) -> bool:

@@ -15,59 +15,88 @@ from grader.worker.witness import RefusedProgramError
 
 MAX_MESSAGE = 1000
 
+_MOST_FRAMES = 8
+_LONGEST_LINE = 200  # characters of a line of code
+
 # Flax's message about an attribute that holds arrays or modules in a plain container, where Flax does not find them.
 PLAIN_CONTAINER = re.compile(
     r"Found data on value of type '<class '(list|tuple|dict)'>' assigned to static attribute '(\w+)'"
 )
 # How XLA and the C++ library say that an allocation failed.
-_NO_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "std::bad_alloc")
+_NO_MEMORY = re.compile("RESOURCE_EXHAUSTED|Out of memory|std::bad_alloc")
+_ANYTHING = re.compile("")
+# The first row that fits is taken: the types of an exception, what its message says, and its kind.
+_KINDS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], re.Pattern[str], str], ...] = (
+    (OutOfTimeError, _ANYTHING, "timeout"),
+    (NotImplementedError, _ANYTHING, "not_implemented"),
+    (MemoryError, _ANYTHING, "memory"),
+    (BaseException, _NO_MEMORY, "memory"),
+    (BlockingIOError, _ANYTHING, "processes"),
+    ((SystemExit, KeyboardInterrupt, GeneratorExit), _ANYTHING, "exit"),
+    (BadOutputError, _ANYTHING, "bad_output"),
+    (RefusedProgramError, _ANYTHING, "refused"),
+    (BadEntryError, _ANYTHING, "bad_entry"),
+    (ModuleNotFoundError, _ANYTHING, "missing_import"),
+    (jax.errors.UnexpectedTracerError, _ANYTHING, "tracer"),
+    (BaseException, PLAIN_CONTAINER, "plain_container"),
+)
 
 
 def fields(error: BaseException, files: set[str]) -> dict[str, Any]:
     """An exception as the learner sees it: its kind, type and first paragraph, and the frames of the learner's own files."""
+    said = _first_paragraph(error)
+    if isinstance(error, SyntaxError) and error.filename in files:
+        return _syntax_error(error, said)
+    kind = _kind(error, said)
+    message = _message(kind, error, said)
     frames = [
-        [frame.filename, frame.lineno or 0, frame.name, (frame.line or "").strip()[:200]]
+        [frame.filename, frame.lineno or 0, frame.name, (frame.line or "").strip()[:_LONGEST_LINE]]
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename in files
     ]
-    kind, message = "raised", _first_paragraph(error)
-    if isinstance(error, SyntaxError) and error.filename in files:
-        kind = "syntax"
-        frames = [[error.filename or "", error.lineno or 0, "", (error.text or "").rstrip("\n")[:200]]]
-        caret = " " * max(0, (error.offset or 1) - 1) + "^"
-        return {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames, "caret": caret[:200]}
-    if isinstance(error, OutOfTimeError):
-        kind = "timeout"
-    elif isinstance(error, NotImplementedError):
-        kind = "not_implemented"
-    elif isinstance(error, MemoryError) or any(words in message for words in _NO_MEMORY):
-        kind, message = "memory", f"ran out of memory: {message or 'an allocation failed'}"
-    elif isinstance(error, BlockingIOError):
-        kind, message = "processes", "it started more processes than the limit allows"
-    elif isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
-        kind, message = "exit", f"it raised {type(error).__name__} ({message or 'no code'})"
-    elif isinstance(error, BadOutputError):
-        kind = "bad_output"
-    elif isinstance(error, RefusedProgramError):
-        kind = "refused"
-    elif isinstance(error, BadEntryError):
-        kind = "bad_entry"
-    elif isinstance(error, ModuleNotFoundError):
-        kind = "missing_import"
-        message = str(error.name or message)
-    elif isinstance(error, jax.errors.UnexpectedTracerError):
-        kind = "tracer"
-    elif match := PLAIN_CONTAINER.search(message):
-        container, attribute = match.groups()
-        wrapper = "nnx.Dict" if container == "dict" else "nnx.List"
-        kind = "plain_container"
-        message = f"`{attribute}` is a plain {container}, so Flax ignores its contents; wrap it in `{wrapper}(...)`"
-    elif isinstance(error, RecursionError) and frames:
+    if kind == "raised" and isinstance(error, RecursionError) and frames:
         # Where the stack ended depends on the machine. The call that repeats does not.
         (call, _), *_ = Counter(map(tuple, frames)).most_common(1)
         frames, message = [list(call)], f"`{call[2]}` calls itself without end"
-    fields = {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames[-8:]}
-    return {**fields, "remedy": remedy(error) if kind == "raised" else ""}
+    told = {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames[-_MOST_FRAMES:]}
+    return {**told, "remedy": remedy(error) if kind == "raised" else ""}
+
+
+def _syntax_error(error: SyntaxError, message: str) -> dict[str, Any]:
+    """Returns the fields of a syntax error in a learner's file: its only frame is the line, with a caret below it."""
+    line = (error.text or "").rstrip("\n")[:_LONGEST_LINE]
+    caret = " " * max(0, (error.offset or 1) - 1) + "^"
+    return {
+        "kind": "syntax",
+        "type": type(error).__name__,
+        "message": message,
+        "frames": [[error.filename or "", error.lineno or 0, "", line]],
+        "caret": caret[:_LONGEST_LINE],
+    }
+
+
+def _kind(error: BaseException, said: str) -> str:
+    """Returns the kind of `error`, by its type and by what it `said`; `raised` if no row of the table fits."""
+    fitting = (kind for types, pattern, kind in _KINDS if isinstance(error, types) and pattern.search(said))
+    return next(fitting, "raised")
+
+
+def _message(kind: str, error: BaseException, said: str) -> str:
+    """Returns the message for the learner: for some kinds a sentence of the course, for others what `error` `said`."""
+    match kind:
+        case "memory":
+            return f"ran out of memory: {said or 'an allocation failed'}"
+        case "processes":
+            return "it started more processes than the limit allows"
+        case "exit":
+            return f"it raised {type(error).__name__} ({said or 'no code'})"
+        case "missing_import" if isinstance(error, ModuleNotFoundError):
+            return str(error.name or said)
+        case "plain_container" if match := PLAIN_CONTAINER.search(said):
+            container, attribute = match.groups()
+            wrapper = "nnx.Dict" if container == "dict" else "nnx.List"
+            return f"`{attribute}` is a plain {container}, so Flax ignores its contents; wrap it in `{wrapper}(...)`"
+    return said
 
 
 def _first_paragraph(error: BaseException) -> str:

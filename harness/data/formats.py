@@ -240,67 +240,77 @@ def _json_values(stream: io.BufferedIOBase, name: str) -> Iterator[tuple[int, An
     decode = json.JSONDecoder().raw_decode
     blank = re.compile(r"\s*").match
     text, place, line, in_list, after_value = next(blocks, ""), 0, 1, False, False
-
-    def refill(wanted: int) -> bool:
-        nonlocal text, place
-        more, size = [text[place:]], 0
-        for block in blocks:
-            more.append(block)
-            size += len(block)
-            if size >= wanted:
-                break
-        text, place = "".join(more), 0
-        return size > 0
-
-    def problem(reason: str) -> UsageError:
-        return UsageError(
-            f"{name}, line {line}: {reason}. Each line must be one JSON value, or the file one list of them."
-        )
-
     while True:
         skipped = blank(text, place)
         assert skipped is not None
         line += text.count("\n", place, skipped.end())
         place = skipped.end()
         if place == len(text):
-            if refill(READ_BYTES):
+            if more := _extended("", blocks, READ_BYTES):
+                text, place = more, 0
                 continue
             if in_list:
-                raise problem("the list is not closed; the file may be incomplete")
+                raise _not_json(name, line, "the list is not closed; the file may be incomplete")
             return
         mark = text[place]
         if in_list and mark in ",]":
             in_list, after_value, place = mark == ",", False, place + 1
             continue
         if in_list and after_value:
-            raise problem(f"a comma is missing before {text[place : place + 20]!r}")
+            raise _not_json(name, line, f"a comma is missing before {text[place : place + 20]!r}")
         if mark == "[" and not in_list:
             in_list, after_value, place = True, False, place + 1
             continue
         try:
             value, stop = decode(text, place)
-        except json.JSONDecodeError as error:
-            # A value that the buffer cuts off may be complete in the file. Reading twice as much each time is linear in all.
-            after = text.count("\n", place, error.pos)
-            cut = error.pos >= len(text) - 16 or error.msg.startswith("Unterminated")
-            held = len(text) - place
-            if cut and held > MOST_RECORD:
-                raise problem(
-                    f"this value has more than {MOST_RECORD:,} characters, the limit; it may be incomplete"
-                ) from error
-            if cut and refill(min(max(held, READ_BYTES), MOST_RECORD + 1 - held)):
-                continue
-            line += after
-            raise problem(f"this is not JSON ({error.msg.lower()})") from error
-        except RecursionError as error:
-            raise problem("this value is nested too deeply") from error
-        except ValueError as error:  # Python's, for a number of thousands of digits
-            raise problem("this number is too long") from error
-        if stop == len(text) and not isinstance(value, str | dict | list) and refill(READ_BYTES):
-            continue  # a number may go on
+        except (ValueError, RecursionError) as error:
+            text, place = _completed(text[place:], blocks, name, line, error), 0
+            continue
+        may_continue = stop == len(text) and not isinstance(value, str | dict | list)  # as a number
+        if may_continue and (more := _extended(text[place:], blocks, READ_BYTES)):
+            text, place = more, 0
+            continue
         yield line, value
         line += text.count("\n", place, stop)
         place, after_value = stop, True
+
+
+def _extended(text: str, blocks: Iterator[str], wanted: int) -> str:
+    """Returns `text` with `wanted` more characters or those that are left in `blocks`; empty if none are."""
+    more, size = [text], 0
+    for block in blocks:
+        more.append(block)
+        size += len(block)
+        if size >= wanted:
+            break
+    return "".join(more) if size else ""
+
+
+def _completed(text: str, blocks: Iterator[str], name: str, line: int, error: ValueError | RecursionError) -> str:
+    """Returns `text` with more of `blocks`, if the value at its beginning may be cut off. Else raises UsageError.
+
+    `error` is what decoding it raised, and `line` is its line in the file.
+    """
+    if isinstance(error, RecursionError):
+        raise _not_json(name, line, "this value is nested too deeply") from error
+    if not isinstance(error, json.JSONDecodeError):  # Python's, for a number of thousands of digits
+        raise _not_json(name, line, "this number is too long") from error
+    held = len(text)
+    place = error.pos - len(error.doc) + held  # in the text, with which what was decoded ends
+    # A value that the buffer cuts off may be complete in the file. Reading twice as much each time is linear in all.
+    if place >= held - 16 or error.msg.startswith("Unterminated"):
+        if held > MOST_RECORD:
+            reason = f"this value has more than {MOST_RECORD:,} characters, the limit; it may be incomplete"
+            raise _not_json(name, line, reason) from error
+        if more := _extended(text, blocks, min(max(held, READ_BYTES), MOST_RECORD + 1 - held)):
+            return more
+    line += text.count("\n", 0, place)
+    raise _not_json(name, line, f"this is not JSON ({error.msg.lower()})") from error
+
+
+def _not_json(name: str, line: int, reason: str) -> UsageError:
+    """Returns the error at `line` of the file `name`, which should be JSON."""
+    return UsageError(f"{name}, line {line}: {reason}. Each line must be one JSON value, or the file one list of them.")
 
 
 def read_csv(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen) -> Iterator[Part]:

@@ -51,7 +51,7 @@ class DataFile:
     @property
     def name(self) -> str:
         """The last part of the path."""
-        return self.path.rsplit("/", 1)[-1]
+        return _last_part(self.path)
 
     @property
     def suffixes(self) -> tuple[str, str]:
@@ -199,29 +199,43 @@ def _found(fs: Any, path: str, spec: str) -> Found:
     if fs.isfile(path):
         return Found((_data_file(fs, path, spec),))
     if fs.isdir(path):
-        every = sorted(name for name in fs.find(path) if not _hidden(name.removeprefix(path)))
-        data = [file for file in (_data_file(fs, name, _below(name, path, spec)) for name in every) if _is_data(file)]
-        if not data:
-            kinds = ", ".join(FORMATS)
-            raise UsageError(
-                f"The folder {spec} has no files of text: their names end in {kinds}, or these with .gz or .zst."
-            )
-        others = [_below(name, path, spec) for name in every if name not in {file.path for file in data}]
-        more = f" and {len(others) - _MOST_IGNORED} more" if len(others) > _MOST_IGNORED else ""
-        note = f"Files of {spec} that are not text were left out: {', '.join(others[:_MOST_IGNORED])}{more}."
-        return Found(tuple(data), note if others else "")
+        return _in_folder(fs, path, spec)
     if any(character in spec for character in "*?["):
-        matches = sorted(name for name in fs.glob(path) if fs.isfile(name))
-        if not path.rsplit("/", 1)[-1].startswith("."):
-            matches = [name for name in matches if not name.rsplit("/", 1)[-1].startswith(".")]
-        if matches:
-            shown = (name if is_local(fs) else fs.unstrip_protocol(name) for name in matches)
-            return Found(tuple(_data_file(fs, name, each) for name, each in zip(matches, shown, strict=True)))
-        raise UsageError(f"No file matches {spec}.")
+        return _matching(fs, path, spec)
     raise UsageError(
         f"There is no file {spec}. --data takes pocket, pocket:N, tinystories, or a text, JSON, CSV or Parquet file, a folder of "
         "them, a pattern such as 'texts/*.txt', or a URL such as s3://bucket/texts."
     )
+
+
+def _in_folder(fs: Any, path: str, spec: str) -> Found:
+    """Finds the data files below the folder `path`, but no hidden ones. Raises UsageError if there are none."""
+    every = sorted(name for name in fs.find(path) if not _hidden(name.removeprefix(path)))
+    data = [file for file in (_data_file(fs, name, _below(name, path, spec)) for name in every) if _is_data(file)]
+    if not data:
+        kinds = ", ".join(FORMATS)
+        raise UsageError(
+            f"The folder {spec} has no files of text: their names end in {kinds}, or these with .gz or .zst."
+        )
+    others = [_below(name, path, spec) for name in every if name not in {file.path for file in data}]
+    return Found(tuple(data), _note_on(others, spec) if others else "")
+
+
+def _note_on(others: list[str], spec: str) -> str:
+    """Writes the note on `others`, the files of the folder `spec` that are no data."""
+    more = f" and {len(others) - _MOST_IGNORED} more" if len(others) > _MOST_IGNORED else ""
+    return f"Files of {spec} that are not text were left out: {', '.join(others[:_MOST_IGNORED])}{more}."
+
+
+def _matching(fs: Any, path: str, spec: str) -> Found:
+    """Finds the files that match `path`, a pattern: hidden ones only if it says so. Raises UsageError if none does."""
+    matches = sorted(name for name in fs.glob(path) if fs.isfile(name))
+    if not _last_part(path).startswith("."):
+        matches = [name for name in matches if not _last_part(name).startswith(".")]
+    if not matches:
+        raise UsageError(f"No file matches {spec}.")
+    shown = (name if is_local(fs) else fs.unstrip_protocol(name) for name in matches)
+    return Found(tuple(_data_file(fs, name, each) for name, each in zip(matches, shown, strict=True)))
 
 
 def _file_system(spec: str) -> tuple[Any, str]:
@@ -248,6 +262,10 @@ def _is_data(file: DataFile) -> bool:
 
 def _hidden(path: str) -> bool:
     return any(part.startswith((".", "_")) for part in path.split("/") if part)
+
+
+def _last_part(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
 
 
 def _below(name: str, folder: str, spec: str) -> str:

@@ -92,18 +92,27 @@ class _Search:
             return self.run(inner.jaxpr, [(const, False) for const in inner.consts], values)
         if name in _CALLS and isinstance(inner, Jaxpr):
             return self.run(inner, [], values)
-        bound = equation.primitive.get_bind_params(parameters)
+        return self._applied(equation, values)
+
+    def _applied(self, equation: Any, values: list[_Value]) -> list[_Value]:
+        """Applies an operation that has no program inside, and keeps its results if they may be weights."""
+        bound = equation.primitive.get_bind_params(equation.params)
         functions, options = bound if isinstance(bound, tuple) else ((), bound)  # only older JAX has functions
         results = equation.primitive.bind(*functions, *(value for value, _ in values), **options)
         depends = any(depends for _, depends in values)
         outputs = list(results) if equation.primitive.multiple_results else [results]
+        is_product = equation.primitive.name == "dot_general" and all(depends for _, depends in values)
         for output in outputs:
-            square = jnp.ndim(output) >= 2 and jnp.shape(output)[-2:] == (self.T, self.T)
-            if name == "dot_general" and all(depends for _, depends in values):
+            if is_product:
                 self.group += 1
-            elif square and depends and jnp.issubdtype(output.dtype, jnp.floating):
+            elif depends and self._may_be_weights(output):
                 self.found.append((self.group, output))
         return [(output, depends) for output in outputs]
+
+    def _may_be_weights(self, array: Any) -> bool:
+        """Says whether `array` is one of floats `(..., T, T)`."""
+        square = jnp.ndim(array) >= 2 and jnp.shape(array)[-2:] == (self.T, self.T)
+        return bool(square and jnp.issubdtype(array.dtype, jnp.floating))
 
     def _chosen(self, branches: Any, index: _Value, *values: _Value) -> list[_Value]:
         """A branch: layers of two kinds have one each. All are run, and what they compute is chosen from.

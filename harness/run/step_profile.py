@@ -22,6 +22,15 @@ from harness.training.sharding import path_names
 
 WARM_UP = 2  # steps
 TOP = 12  # operations that the table shows
+# Parts of the memory, in the words of the table
+MEMORY = {
+    "parameters": "parameters",
+    "moments": "optimizer state",
+    "temporaries": "activations, gradients and workspace",
+    "gradients": "  of which gradients, at most",
+    "total": "total",
+}
+Row = tuple[str, list[str]]  # of the table: what it shows, and its value for each profile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,35 +168,43 @@ def _device_bytes(leaf: jax.ShapeDtypeStruct) -> int:
 
 def table(profiles: list[Profile]) -> str:
     """The profiles side by side, over several lines."""
-    totals = [sum(each.operations.values()) or 1 for each in profiles]
+    rows = [*_speed_rows(profiles), *_memory_rows(profiles), *_time_rows(profiles)]
+    width = max(len(name) for name, values in rows if values)
+    return "\n".join(f"{name:<{width}}" + "".join(f"{value:>18}" for value in values) for name, values in rows)
 
-    def times(seconds: list[float]) -> list[str]:
-        return [f"{s * 1e3:,.2f} ms{s / total:>6.1%}" for s, total in zip(seconds, totals, strict=True)]
 
-    memory = {
-        "parameters": "parameters",
-        "moments": "optimizer state",
-        "temporaries": "activations, gradients and workspace",
-        "gradients": "  of which gradients, at most",
-        "total": "total",
-    }
-    shares: dict[Operation, float] = collections.defaultdict(float)
-    for each, total in zip(profiles, totals, strict=True):
-        for operation, seconds in each.operations.items():
-            shares[operation] = max(shares[operation], seconds / total)
-    top = sorted(shares, key=lambda operation: (-shares[operation], operation))[:TOP]
-    rows: list[tuple[str, list[str]]] = [
+def _speed_rows(profiles: list[Profile]) -> list[Row]:
+    """Returns the rows on the time and the FLOPs of a step."""
+    return [
         ("", [f"batch {each.batch_size}" for each in profiles]),
         ("  step", [f"{each.step * 1e3:,.2f} ms" for each in profiles]),
         ("  tokens/s", [f"{each.tokens_per_s:,.0f}" for each in profiles]),
         ("  model FLOP utilization", [f"{each.mfu:.1%}" for each in profiles]),
         ("  FLOPs per step, from the sizes of the model", [f"{each.flops:.3g}" for each in profiles]),
         ("  FLOPs per step, by XLA (loop bodies count once)", [f"{each.compiler_flops:.3g}" for each in profiles]),
+    ]
+
+
+def _memory_rows(profiles: list[Profile]) -> list[Row]:
+    """Returns the rows on the memory of a device, by part, in MB."""
+    return [
         ("Memory of a device", []),
         *(
             (f"  {words}", [f"{each.memory[name] / 1e6:,.1f} MB" for each in profiles])
-            for name, words in memory.items()
+            for name, words in MEMORY.items()
         ),
+    ]
+
+
+def _time_rows(profiles: list[Profile]) -> list[Row]:
+    """Returns the rows on the time, in ms and as a share: by part of the model, and of the longest operations."""
+    totals = [sum(each.operations.values()) or 1 for each in profiles]
+
+    def times(seconds: list[float]) -> list[str]:
+        return [f"{s * 1e3:,.2f} ms{s / total:>6.1%}" for s, total in zip(seconds, totals, strict=True)]
+
+    top = _longest(profiles, totals)
+    return [
         ("Time by part of the model, summed over threads and devices", []),
         *((f"  {part}", times([each.parts.get(part, 0) for each in profiles])) for part in _in_order(profiles)),
         (f"The {counted(len(top), 'operation')} that take longest", []),
@@ -196,8 +213,15 @@ def table(profiles: list[Profile]) -> str:
             for each in top
         ),
     ]
-    width = max(len(name) for name, values in rows if values)
-    return "\n".join(f"{name:<{width}}" + "".join(f"{value:>18}" for value in values) for name, values in rows)
+
+
+def _longest(profiles: list[Profile], totals: list[float]) -> list[Operation]:
+    """Finds the `TOP` operations by their largest share of a profile. `totals` are the seconds of each profile."""
+    shares: dict[Operation, float] = collections.defaultdict(float)
+    for each, total in zip(profiles, totals, strict=True):
+        for operation, seconds in each.operations.items():
+            shares[operation] = max(shares[operation], seconds / total)
+    return sorted(shares, key=lambda operation: (-shares[operation], operation))[:TOP]
 
 
 def _in_order(profiles: list[Profile]) -> list[str]:
