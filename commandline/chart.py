@@ -1,4 +1,4 @@
-"""Line charts as HTML: the lines are SVG, which stretches, and the labels text, which does not."""
+"""Line charts as coordinates, which pages and files draw in their own ways."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a chart. `kind` is the CSS class that gives its color."""
+    """Holds a line of a chart. `kind` is the CSS class that gives its color."""
 
     label: str
     kind: str
@@ -26,17 +26,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A line as coordinates, in percent of the chart's area from the top left."""
+    """Holds a line as coordinates, in percent of the chart's area from the top left."""
 
     label: str
     kind: str
-    path: str
-    dots: list[tuple[float, float]]
+    points: list[Point]
+    dots: list[Point]
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart, ready for its template."""
+    """Holds a chart, ready for its template."""
 
     title: str
     summary: str
@@ -46,47 +46,54 @@ class Chart:
     y_ticks: list[tuple[str, float]]
 
 
+@dataclass(frozen=True)
+class _Scale:
+    """Places the values of an axis."""
+
+    low: float
+    high: float
+    is_log: bool
+
+    def percent(self, value: float) -> float:
+        if self.is_log:
+            return 100 * math.log(value / self.low) / (math.log(self.high / self.low) or 1)
+        return 100 * (value - self.low) / ((self.high - self.low) or 1)
+
+    def ticks(self, steps: Sequence[float]) -> list[float]:
+        ticks = _log_ticks(self.low, self.high) if self.is_log else []
+        return ticks if len(ticks) >= 3 else max(ticks, _ticks(self.low, self.high, steps), key=len)
+
+
 def draw(
     title: str, lines: Sequence[Line], *, last_step: float, levels: dict[str, float] | None = None, is_log: bool = False,
-    axis: str = "step",
+    from_zero: bool = True, axis: str = "step", is_axis_log: bool = False,
 ) -> Chart | None:  # fmt: skip
-    """A chart of values by step, from 0 or the first negative step to `last_step`. `levels` are lines to compare with. None if
-    there is no value.
+    """Lays out a chart of values by step, from 0 or the first negative step to `last_step`. None if there is no value.
 
-    `axis` is the name of the horizontal axis, if it is not steps.
+    `levels` are lines to compare with. A linear chart includes the value 0 if `from_zero`. `axis` is the name of the horizontal
+    axis, if it is not steps. Where that is logarithmic, it begins at the first step.
     """
     shown = [Line(line.label, line.kind, _thinned(line.points), line.has_dots) for line in lines if line.points]
     if not shown:
         return None
     levels = levels or {}
+    steps = [step for line in shown for step, _ in line.points]
     values = [value for line in shown for _, value in line.points] + list(levels.values())
-    is_log = is_log and min(values) > 0
-    low, high = (min(values), max(values)) if is_log else (min(0.0, *values), max(values))
-    if is_log:
-        low, high = low / 1.06, high * 1.06
-    elif high > low:
-        high += 0.06 * (high - low)
-    else:
-        high = low + 1
-    scale = math.log if is_log else float
+    x = _Scale(min(steps) if is_axis_log else min(0.0, *steps), last_step, is_axis_log)
+    y = _vertical(values, is_log and min(values) > 0, from_zero)
 
-    def top(value: float) -> float:
-        return round(100 - 100 * (scale(value) - scale(low)) / (scale(high) - scale(low)), 2)
-
-    first_step = min(0.0, *(step for line in shown for step, _ in line.points))
-
-    def left(step: float) -> float:
-        return round(100 * (step - first_step) / ((last_step - first_step) or 1), 2)
+    def place(step: float, value: float) -> Point:
+        return round(x.percent(step), 2), round(100 - y.percent(value), 2)
 
     drawn = list[Drawn]()
     for line in shown:
-        places = [(left(step), top(value)) for step, value in line.points]
-        path = "M" + "L".join(f"{x} {y}" for x, y in places)
-        drawn.append(Drawn(line.label, line.kind, path, places if line.has_dots else places[-1:] * (len(places) == 1)))
-    y_ticks = _log_ticks(low, high) if is_log else []
-    if len(y_ticks) < 3:
-        y_ticks = max(y_ticks, _ticks(low, high, sorted((*_STEPS, 2.5))), key=len)
-    x_ticks = _ticks(first_step, last_step)
+        places = [place(*point) for point in line.points]
+        drawn.append(
+            Drawn(line.label, line.kind, places, places if line.has_dots else places[-1:] * (len(places) == 1))
+        )
+    x_ticks, y_ticks = x.ticks(_STEPS), y.ticks(sorted((*_STEPS, 2.5)))
+    if all(step.is_integer() for step in map(float, steps)):
+        x_ticks = [tick for tick in x_ticks if tick.is_integer()]
     summary = "; ".join(
         f"{line.label}: "
         + ", ".join(f"{_labels([value])[0]} at {axis} {step:,g}" for step, value in (line.points[0], line.points[-1]))
@@ -94,16 +101,27 @@ def draw(
     )
     return Chart(
         title, summary, drawn,
-        [(name, f"{name} {value:.2f}", top(value)) for name, value in levels.items()],
-        [(text, left(tick)) for text, tick in zip(_labels(x_ticks), x_ticks, strict=True)],
-        [(text, top(tick)) for text, tick in zip(_labels(y_ticks), y_ticks, strict=True)],
+        [(name, f"{name} {value:.2f}", place(x.low, value)[1]) for name, value in levels.items()],
+        [(text, place(tick, y.low)[0]) for text, tick in zip(_labels(x_ticks), x_ticks, strict=True)],
+        [(text, place(x.low, tick)[1]) for text, tick in zip(_labels(y_ticks), y_ticks, strict=True)],
     )  # fmt: skip
+
+
+def _vertical(values: Sequence[float], is_log: bool, from_zero: bool) -> _Scale:
+    """The vertical axis of these values, with a margin around them."""
+    low, high = min(values), max(values)
+    if is_log:
+        return _Scale(low / 1.06, high * 1.06, True)
+    if from_zero:
+        low = min(0.0, low)
+    margin = 0.06 * (high - low) or 1.0
+    return _Scale(low if from_zero else low - margin, high + margin, False)
 
 
 def _ticks(low: float, high: float, steps: Sequence[float] = _STEPS) -> list[float]:
     """Round numbers from `low` to `high`, about five of them, in one of these steps times a power of ten."""
     raw = (high - low) / 5 or 1.0
-    magnitude = 10 ** math.floor(math.log10(raw))
+    magnitude = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * magnitude for factor in steps if factor * magnitude >= raw)
     first = math.ceil(low / step)
     return [index * step for index in range(first, math.floor(high / step) + 1)]
@@ -124,12 +142,16 @@ def _ratio(factors: Sequence[float]) -> float:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """At most `_MOST_POINTS` points: means of neighbors."""
-    size = math.ceil(len(points) / _MOST_POINTS)
-    if size <= 1:
+    """Returns about `_MOST_POINTS` points at most: the extremes of groups of neighbors, because a spike must stay visible."""
+    size = math.ceil(2 * len(points) / _MOST_POINTS)
+    if size <= 2:
         return list(points)
     groups = [points[start : start + size] for start in range(0, len(points), size)]
-    return [(group[-1][0], sum(value for _, value in group) / len(group)) for group in groups]
+    return [point for group in groups for point in sorted({min(group, key=_value), max(group, key=_value)})]
+
+
+def _value(point: Point) -> float:
+    return point[1]
 
 
 def _labels(values: Sequence[float]) -> list[str]:
