@@ -28,7 +28,6 @@ from grader.worker.subject import Arrays, Reading, Subject, eager, to_fill
 from grader.worker.tracing import made, sent, trace
 from harness.config import Config
 from harness.data.batches import PADDING
-from harness.data.sources import pocket_version
 from harness.errors import HarnessError
 from harness.model.sampling import PROMPTS, Sampling, choose_token, encode_prompt
 from harness.pieces.adapt import token_chooser
@@ -46,7 +45,6 @@ LONGEST = 400
 SHARPER = 16  # the factor of the parameters with which logits are compared
 SAMPLING = Sampling(temperature=0.8, max_tokens=LONGEST)
 _numbers = itertools.count()
-pocket_version()  # reads files of the harness, so it runs before the worker is confined
 _prompt = encode_prompt(TOKENIZER, PROMPTS["next_token"])
 
 
