@@ -9,10 +9,10 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 
 VERSION = "7b2fd579e4fe2f8a"  # what a run records of its texts; another one for other texts
-_TEMPLATES = tomllib.loads(files(__package__).joinpath("stories.toml").read_text(encoding="utf-8"))
+_TEMPLATES = tomllib.loads(Path(__file__).with_name("stories.toml").read_text(encoding="utf-8"))
 GIRLS = """
     Lily Mia Anna Sue Lucy Emma Sara Amy Zoe Molly Ella Rose Nina Kate Daisy Clara Ruby Grace Hannah Ivy Julia Laura
     Maria Nora Olivia Penny Rachel Sophie Tina Wendy Isabel Veronica Yvonne Beatrice
