@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from commandline import files
-from grader.report.chart import Point
+from commandline.chart import Point
 from harness.config import Config
 from harness.errors import UsageError
 from harness.run.folder import Run

@@ -2,11 +2,14 @@
 
 import json
 import re
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from commandline.errors import UsageError
+from grader.cli.book import book as command
 from grader.course import book, catalog, drawing, page
 from tests.conftest import ROOT, Grade
 from tests.studio.conftest import axe, browser  # noqa: F401  (a fixture)
@@ -103,6 +106,16 @@ def test_the_copy_button_copies_code_without_prompts_and_outputs(site: Path):
     first, *_ = re.findall(r'data-copy="([^"]*)"', html)
     assert "for step in (0, 2, 4, 8, 12, 1000):\n    print(f&quot;{step:4} {schedule(step):.5f}&quot;)\n" in first
     assert "0.55000" not in first
+
+
+def test_without_its_extra_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    def missing(name: str) -> None:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "distribution", missing)
+    with pytest.raises(UsageError, match=r"`mkdocs-material` is missing: `.*pip install .*gpt-kata\[book\]'`\."):
+        command.main(["--no-browser", "--out", str(tmp_path / "book")], standalone_mode=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.thorough

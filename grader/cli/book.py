@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from commandline import invocation
 from commandline.errors import UsageError
 
 
@@ -13,8 +14,8 @@ from commandline.errors import UsageError
 def book(no_browser: bool, folder: Path | None) -> None:
     """Open the course as a book in your browser.
 
-    All pages are there, with their drawings and formulas, and with hints that unfold. It needs no network. The first time, and
-    after an update of the pages, the book takes some seconds to build.
+    All pages are there, with their drawings and formulas, and with hints that unfold. It needs no network, but the extra `book`
+    of the course. The first time, and after an update of the pages, the book takes some seconds to build.
     """
     from grader.course import book as book_
 
@@ -24,6 +25,7 @@ def book(no_browser: bool, folder: Path | None) -> None:
         raise UsageError(f"{folder} already exists and is not a book; choose a new or an empty folder.")
     target = folder or book_.cached()
     if folder is not None or not (target / "index.html").is_file():
+        _require_mkdocs()
         click.echo("Building the book...", err=True)
         book_.build(target)
     if folder is None:
@@ -34,6 +36,18 @@ def book(no_browser: bool, folder: Path | None) -> None:
         import webbrowser
 
         webbrowser.open(start.as_uri())
+
+
+def _require_mkdocs() -> None:
+    """Raises UsageError if what builds the book is not installed."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        distribution("mkdocs-material")
+    except PackageNotFoundError:
+        raise UsageError(
+            f"The package `mkdocs-material` is missing: `{invocation.install('gpt-kata[book]')}`."
+        ) from None
 
 
 def _is_empty(folder: Path) -> bool:

@@ -71,7 +71,7 @@ def _show(space: Any, current: Any) -> None:
     terminal.echo(current.symptom)
     click.echo()
     terminal.echo(
-        f"The curves are in {folder / 'runs' / 'broken'}, those of sound pieces in {folder / 'sound-loss.png'}. "
+        f"The curves are in {folder / 'runs' / 'broken'}, those of sound pieces in {folder / 'sound-loss.svg'}. "
         f"Change what you like and train again: `{command('harness')} train --pieces {folder} --steps {STEPS}`."
     )
     terminal.echo(

@@ -17,6 +17,8 @@ _SCRIPTS = "console_scripts"  # the group of entry points that a project file ca
 LICENSE = "LICENSE"
 BUILD_SYSTEM = {"requires": ["uv_build>=0.8,<1"], "build-backend": "uv_build"}
 _EXTRA = re.compile(r";.*\bextra\s*==")
+_ONLY_EXTRA = re.compile(r"(.+?)\s*;\s*extra\s*==\s*['\"](.+?)['\"]")
+_FOR_DEVELOPERS = "dev"  # the extra that a copy does not offer
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Metadata:
     version: str
     requires_python: str
     dependencies: Sequence[str]
+    extras: Mapping[str, Sequence[str]]
     scripts: Mapping[str, str]
     entry_points: Mapping[str, Mapping[str, str]]
 
@@ -40,16 +43,25 @@ def metadata() -> Metadata:
     if in_repository():
         project = tomllib.loads((ROOT / PROJECT_FILE).read_text(encoding="utf-8"))["project"]
         return Metadata(
-            project["version"], project["requires-python"], project["dependencies"], project["scripts"],
-            project["entry-points"],
+            project["version"], project["requires-python"], project["dependencies"],
+            _for_users(project.get("optional-dependencies", {})), project["scripts"], project["entry-points"],
         )  # fmt: skip
     installed = _installed()
     groups: dict[str, dict[str, str]] = {}
     for entry in installed.entry_points:
         groups.setdefault(entry.group, {})[entry.name] = entry.value
     dependencies = [requirement for requirement in installed.requires or [] if not _EXTRA.search(requirement)]
+    extras: dict[str, list[str]] = {}
+    for match in filter(None, map(_ONLY_EXTRA.fullmatch, installed.requires or [])):
+        extras.setdefault(match[2], []).append(match[1])
     scripts = groups.pop(_SCRIPTS, {})
-    return Metadata(installed.version, installed.metadata["Requires-Python"], dependencies, scripts, groups)
+    return Metadata(
+        installed.version, installed.metadata["Requires-Python"], dependencies, _for_users(extras), scripts, groups
+    )
+
+
+def _for_users(extras: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    return {name: packages for name, packages in extras.items() if name != _FOR_DEVELOPERS}
 
 
 def project_file(packages: Sequence[str], beside: str = "") -> str:
@@ -62,6 +74,7 @@ def project_file(packages: Sequence[str], beside: str = "") -> str:
             "version": course.version,
             "requires-python": course.requires_python,
             "dependencies": list(course.dependencies),
+            "optional-dependencies": course.extras,
             "scripts": _of(course.scripts, packages),
             "entry-points": {
                 group: chosen for group, points in course.entry_points.items() if (chosen := _of(points, packages))

@@ -7,36 +7,21 @@ import io
 import keyword
 import re
 import tokenize
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
 _SHAPED = re.compile(r"(.+?)(_[A-Z0-9][A-Za-z0-9]{0,5})?")  # a name, and the shape at its end
-_STEMS = {
-    "abstract": ["shapes", "outline"], "arrays": ["loaded", "stored"], "attention": ["attn", "mixer"], "axes": ["dims", "where"],
-    "batch": ["rows", "chunk"], "before": ["earlier", "so_far"], "block": ["layer", "unit"], "centered": ["shifted", "delta"],
-    "count": ["n", "number"], "counts": ["real", "keep"], "dataset": ["source", "data"], "factor": ["ratio", "shrink"],
-    "finite": ["fine", "ok"], "gradient": ["slope", "grad"], "gradients": ["grads", "slopes"], "graphdef": ["graph", "static"],
-    "heads": ["parts", "split"], "hidden": ["inner", "mid"], "k": ["key", "kk"], "keep": ["stays", "live"],
-    "keys": ["ks", "k_all"], "kernels": ["mats", "matrices"], "layer": ["unit", "piece"], "leaf": ["item", "array"],
-    "logits": ["raw", "scores_out"], "loss": ["value", "cost"], "losses": ["nll", "costs"], "m": ["first", "mu"],
-    "mask": ["allowed", "visible"], "mean": ["mu", "average"], "missing": ["short", "gap"], "mixed": ["joined", "context"],
-    "model": ["net", "module"], "norm": ["length", "size"], "normal": ["scaled", "unit"], "odds": ["probs", "p"],
-    "optimizer": ["opt", "trainer"], "order": ["ranking", "index"], "out": ["result", "y"], "parts": ["pieces", "micro"],
-    "path": ["route", "place"], "peak": ["top", "largest"], "position": ["pos", "at"], "positions": ["places", "pos"],
-    "predictions": ["guesses", "pred"], "q": ["query", "qq"], "rows": ["lines", "batch"], "s": ["second", "sq"],
-    "scale": ["gain", "step"], "scores": ["sims", "affinity"], "share": ["fraction", "progress"], "spec": ["layout", "split"],
-    "square": ["second", "sq"], "state": ["current", "st"], "table": ["matrix", "emb"], "target": ["goal", "want"],
-    "targets": ["wanted", "labels"], "token": ["tok", "sym"], "token_ids": ["ids", "stream"], "tokens": ["toks", "ids"],
-    "total": ["whole", "acc"], "v": ["val", "vv"], "values": ["vs", "v_all"], "variance": ["var", "spread"],
-    "visible": ["mask", "seen"], "weight": ["blend", "w"], "weights": ["probs", "w"], "words": ["vocab", "pieces"],
-    "zeros": ["blank", "start"],
-}  # fmt: skip
-_OTHERS = (
-    "acc aux base buf cell chunk cur data elem entry fresh gain group info item kept left link main mark next_one node obj part "
-    "pick piece prev rest right seed_value side slot spare stage step_value sub tail temp unit val view"
-).split()
+
+
+@cache
+def _table() -> dict[str, Any]:
+    """Returns the new names: `others` for any variable, `stems` for certain ones."""
+    return tomllib.loads(files(__package__).joinpath("names.toml").read_text(encoding="utf-8"))
 
 
 def by_seed(items: Iterable[Item], seed: str) -> list[Item]:
@@ -53,13 +38,13 @@ def new_names(sources: Sequence[str], seed: str) -> dict[str, str]:
     taken = {name for tree in trees for name in _all_names(tree)} | set(keyword.kwlist) | set(dir(builtins))
     fixed = {name for tree in trees for name in _fixed(tree)}
     found = {name for tree in trees for name in _local(tree)} - fixed - set(dir(builtins))
-    others, names = iter(by_seed(_OTHERS, seed)), {}
+    others, names = iter(by_seed(_table()["others"], seed)), {}
     for name in sorted(found):
         if (len(name) < 2 and name.isupper()) or not name.strip("_"):
             continue
         match = _SHAPED.fullmatch(name)
         stem, shape = (match[1], match[2] or "") if match else (name, "")
-        for candidate in [*by_seed(_STEMS.get(stem, []), seed + name), *others]:
+        for candidate in [*by_seed(_table()["stems"].get(stem, []), seed + name), *others]:
             if (new := candidate + shape) not in taken:
                 names[name] = new
                 taken.add(new)

@@ -37,7 +37,7 @@ SETTINGS = (
     "context=48", "d_model=48", "d_ff=96", "positions=learned", "packing=padded", f"eval_every={STEPS}", "warmup_steps=10",
 )  # fmt: skip
 SECONDS = 1800  # for one run; a busy machine may take long
-CURVES = ("metrics.jsonl", "loss.png", "lr.png")  # of the sound run, to compare with
+CURVES = ("metrics.jsonl", "loss.svg", "lr.svg")  # of the sound run, to compare with
 CLEAR = 0.15  # nats: a difference between two losses that nobody overlooks
 
 

@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from commandline import chart
 from grader.course.plays import Offer
 from grader.exhibits import Bars, Ending, Exhibit, HeatMap, Lines, Story, Table, Token
-from grader.report import chart, html_report
+from grader.report import html_report
 from grader.report.exhibits_terminal import amount, ends, percent, surprising, table, visible
 from grader.report.grids import HATCHED, MOST_NUMBERS, STEPS, Cell, Panel, Scale
 

@@ -11,6 +11,7 @@ from commandline import invocation, terminal
 from harness.cli.options import (
     DATA_HELP,
     TOKENIZER_HELP,
+    chart_file,
     field_option,
     pieces_of,
     pieces_option,
@@ -95,8 +96,8 @@ def profile(
 @pieces_option
 @click.option("--steps", type=click.IntRange(20), default=200, show_default=True, help="Steps of the test.")
 @click.option(
-    "--to", "file", type=click.Path(path_type=Path, dir_okay=False), default="find-lr.png", show_default=True,
-    help="File of the chart; an existing one is replaced.",
+    "--to", "file", type=click.Path(path_type=Path, dir_okay=False), default="find-lr.svg", show_default=True,
+    callback=chart_file, help="File of the chart; an existing one is replaced.",
 )  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @set_option
@@ -111,8 +112,6 @@ def find_lr(
     loss falls fastest, and draws the losses. Writes no run.
     """
     prepare_jax()
-    from functools import partial
-
     from commandline.files import write
     from harness.run import charts
     from harness.run.find_lr import range_test
@@ -120,8 +119,7 @@ def find_lr(
     session = open_to_measure(root, run_name, preset_name, typed_settings(settings, flags), pieces_folder)
     test = range_test(session, steps, quiet=quiet)
     click.echo(test.table())
-    figure = charts.range_test(test.rates, test.losses, test.smoothed, test.suggested, "learning-rate range test")
-    write(file, partial(figure.savefig, format="png", dpi=110))
+    write(file, charts.range_test(test.rates, test.losses, test.smoothed, test.suggested))
     end = f"The loss diverged at {test.rates[-1]:.1e}." if test.diverged else "The loss did not diverge."
     terminal.echo(
         f"{end} It falls fastest at {test.suggested:.1e}: try --set learning_rate={test.suggested:.1e} as the peak."

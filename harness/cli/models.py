@@ -15,6 +15,7 @@ from commandline import files, terminal
 from commandline.text import counted
 from harness.cli.options import (
     DATA_HELP,
+    chart_file,
     field_option,
     no_pieces_option,
     open_model,
@@ -270,8 +271,8 @@ def _evaluate_task(
 
 @click.command()
 @click.argument("run_names", metavar="RUN RUN...", nargs=-1, required=True)
-@click.option("--chart", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.png",
-              help="Draw the validation losses of all runs.")  # fmt: skip
+@click.option("--chart", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.svg",
+              callback=chart_file, help="Draw the validation losses of all runs.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @root_option
 def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root: Path) -> None:
@@ -296,7 +297,7 @@ def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root:
         units = {LOSS: "validation loss (nats per token)", BITS: "validation loss (bits per byte)"}
         key = BITS if "tokenizer" in comparison["settings"] else LOSS
         metrics = {str(run.folder): run.metrics() for run in runs}
-        files.write(chart, partial(charts.comparison(metrics, key, units[key]).savefig, format="png", dpi=110))
+        files.write(chart, charts.comparison(metrics, key, units[key]))
 
 
 @click.command()

@@ -74,6 +74,13 @@ _SAMPLED = ("GPT2", "rope", "RMSNorm", "SwiGLU", "GQA", "ModernGPT", "sampling_d
 step_option = click.option("--step", type=int, help="Checkpoint to use. [default: the best]")
 
 
+def chart_file(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Returns the value of an option that names a file for a chart. Raises UsageError if the name is of another format."""
+    if path is not None and path.suffix != ".svg":
+        raise UsageError(f"{path} is not valid; charts are SVG: write a name such as {path.with_suffix('.svg')}.")
+    return path
+
+
 def joined(coordinator: str | None, processes: str, process: int | None) -> Processes:
     """The processes that the options name. Raises UsageError if their number is not valid."""
     if processes != "auto" and not (processes.isdecimal() and int(processes)):

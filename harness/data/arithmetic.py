@@ -8,6 +8,7 @@ import random
 
 from harness.data.held_out import is_held_out
 
+VERSION = "b3eaa96528a72e3b"  # what a run records of its texts; another one for other texts
 WORKED = 0.2  # the share of writers who work a sum out
 OFF = 10  # a guess is at most so far from the sum
 

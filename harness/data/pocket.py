@@ -6,11 +6,13 @@ has a hero and a friend. Their names, kinds and pronouns are consistent througho
 
 import random
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from harness.data.story_templates import ENDINGS, OPENINGS, PLOTS
-
+VERSION = "7b2fd579e4fe2f8a"  # what a run records of its texts; another one for other texts
+_TEMPLATES = tomllib.loads(Path(__file__).with_name("stories.toml").read_text(encoding="utf-8"))
 GIRLS = """
     Lily Mia Anna Sue Lucy Emma Sara Amy Zoe Molly Ella Rose Nina Kate Daisy Clara Ruby Grace Hannah Ivy Julia Laura
     Maria Nora Olivia Penny Rachel Sophie Tina Wendy Isabel Veronica Yvonne Beatrice
@@ -109,10 +111,10 @@ def story(index: int, seed: int = 0) -> str:
         "parent": rng.choice(PARENTS),
         "color": rng.choice(COLORS),
     }
-    plot, lessons = rng.choice(PLOTS)
-    opening = " ".join(rng.choice(choice) for choice in OPENINGS)
-    middle = [" ".join(rng.choice(choice) for choice in paragraph) for paragraph in plot]
-    middle[-1] += " " + rng.choice(ENDINGS) + " " + rng.choice(lessons)
+    plot = rng.choice(_TEMPLATES["plot"])
+    opening = " ".join(rng.choice(wordings) for wordings in _TEMPLATES["opening"])
+    middle = [" ".join(rng.choice(wordings) for wordings in paragraph) for paragraph in plot["paragraphs"]]
+    middle[-1] += " " + rng.choice(_TEMPLATES["endings"]) + " " + rng.choice(plot["lessons"])
     text = "\n\n".join([opening, *middle]).format_map(slots)
     return re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", text)
 

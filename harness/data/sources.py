@@ -1,15 +1,13 @@
 """Sources of texts: the embedded generator, TinyStories, and files of one's own; one of them, or several with weights."""
 
-import functools
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple
 
-from harness.data import arithmetic, held_out, pocket, story_templates
+from harness.data import arithmetic, pocket
 from harness.data.formats import Part, Seen, read_file
 from harness.data.locate import find, is_local, require_pyarrow
 from harness.data.tinystories import fetch_tinystories
@@ -42,7 +40,7 @@ class Generator(NamedTuple):
 
     number: int  # of texts, unless a number is named
     text: Callable[[int, bool], str]  # (index, whether it is held out)
-    version: Callable[[], str]
+    version: str  # another one for other texts
 
 
 class Weighted(NamedTuple):
@@ -66,7 +64,7 @@ def open_source(spec: str, validation_fraction: float, field: str = "text") -> S
             each = ((index, in_validation(index, fraction)) for index in range(count))
             return (Part(generator.text(index, held_out), in_validation=held_out) for index, held_out in each)
 
-        return Source(spec, _key(generator.version(), count, fraction), generated, fraction)
+        return Source(spec, _key(generator.version, count, fraction), generated, fraction)
     if spec == "tinystories":
         require_pyarrow(spec, "Parquet")
         files = fetch_tinystories()
@@ -131,23 +129,6 @@ def in_validation(index: int, fraction: Fraction) -> bool:
     return after > before
 
 
-def _version(*modules: ModuleType) -> str:
-    """A digest of the modules of a generator."""
-    return _key(*(Path(module.__file__).read_bytes() for module in modules if module.__file__))
-
-
-@functools.cache
-def pocket_version() -> str:
-    """A digest of the generator of the embedded stories."""
-    return _version(pocket, story_templates)
-
-
-@functools.cache
-def arithmetic_version() -> str:
-    """A digest of the generator of sums."""
-    return _version(arithmetic, held_out)
-
-
 def _count(spec: str) -> int:
     """The number of texts in `pocket` or `pocket:N`. Raises UsageError if N is not a number of at least 2."""
     generator, colon, number = spec.partition(":")
@@ -169,6 +150,6 @@ def joint_key(keys: list[str], weights: list[float | None]) -> str:
 
 
 GENERATORS = {
-    "pocket": Generator(60_000, lambda index, in_validation: pocket.story(index), pocket_version),
-    "arithmetic": Generator(60_000, arithmetic.text, arithmetic_version),
+    "pocket": Generator(60_000, lambda index, in_validation: pocket.story(index), pocket.VERSION),
+    "arithmetic": Generator(60_000, arithmetic.text, arithmetic.VERSION),
 }

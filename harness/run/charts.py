@@ -1,136 +1,104 @@
-"""The charts: loss.png and lr.png of a run, or reward.png of reinforcement learning, and the losses of several runs."""
+"""The charts: loss.svg and lr.svg of a run, or reward.svg of reinforcement learning, and the losses of several runs."""
 
-from functools import partial
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from commandline.chart import Chart, Line, Point
+from commandline.chart import draw as lay_out
 from commandline.files import replace
 from harness.data.ngrams import NgramLoss
+from harness.run.chart_file import KINDS, svg
+
+Metrics = list[dict[str, Any]]
+HEIGHT, PANEL_HEIGHT = 340, 130
+EMPTY = Chart("no finite values yet", "", [], [], [], [])
 
 
-def draw(folder: Path, metrics: list[dict[str, Any]], title: str, ngrams: NgramLoss | None) -> None:
+def draw(folder: Path, metrics: Metrics, title: str, ngrams: NgramLoss | None) -> None:
     """Draws the charts from the metrics of a run and replaces the existing ones."""
     if any("reward" in entry for entry in metrics):
-        figures = {"reward.png": rewards(metrics, title)}
+        pictures = {"reward.svg": rewards(metrics, title)}
     else:
-        figures = {"loss.png": losses(metrics, title, ngrams), "lr.png": learning_rates(metrics, title)}
-    for name, figure in figures.items():
-        replace(folder / name, partial(figure.savefig, format="png", dpi=110))
+        pictures = {"loss.svg": losses(metrics, title, ngrams), "lr.svg": learning_rates(metrics, title)}
+    for name, picture in pictures.items():
+        replace(folder / name, picture)
 
 
-def losses(metrics: list[dict[str, Any]], title: str, ngrams: NgramLoss | None) -> Any:
-    """The losses over the steps, on a logarithmic axis, with those of the n-gram models as lines. A matplotlib figure."""
-    axes = _axes(title, "loss (nats per token, log scale)")
-    validated = [entry for entry in metrics if entry["validation_loss"] is not None]
-    axes.plot(_steps(metrics), [entry["loss"] for entry in metrics], label="train", linewidth=0.8, alpha=0.7)
-    validation = [entry["validation_loss"] for entry in validated]
-    axes.plot(_steps(validated), validation, "o-", label="validation", linewidth=1.4, markersize=4)
-    if ngrams:
-        axes.axhline(ngrams.unigram, label=f"unigram model, {ngrams.unigram:.2f}", color="0.5", linestyle=":")
-        axes.axhline(ngrams.bigram, label=f"bigram model, {ngrams.bigram:.2f}", color="0.3", linestyle="--")
-    _scale_by_logarithm(axes)
-    axes.legend(frameon=False)
-    return axes.figure
+def losses(metrics: Metrics, title: str, ngrams: NgramLoss | None) -> str:
+    """Draws the losses over the steps, on a logarithmic axis, with those of the n-gram models as lines."""
+    lines = [
+        Line("train", "k0 faint", _points(metrics, "loss")),
+        Line("validation", "k1", _points(metrics, "validation_loss"), has_dots=True),
+    ]
+    levels = {"unigram model": ngrams.unigram, "bigram model": ngrams.bigram} if ngrams else {}
+    label = "loss (nats per token, log scale)"
+    return _picture(title, [lay_out(label, lines, last_step=_last(metrics), levels=levels, is_log=True)])
 
 
-def comparison(runs: dict[str, list[dict[str, Any]]], key: str, label: str) -> Any:
-    """The validation losses `key` of several runs, from their metrics by name, over the steps. A matplotlib figure."""
-    axes = _axes("", f"{label}, log scale")
-    for name, metrics in runs.items():
-        validated = [entry for entry in metrics if entry.get(key) is not None]
-        axes.plot(_steps(validated), [entry[key] for entry in validated], "o-", label=name, linewidth=1.4, markersize=4)
-    _scale_by_logarithm(axes)
-    axes.legend(frameon=False)
-    return axes.figure
+def comparison(runs: dict[str, Metrics], key: str, label: str) -> str:
+    """Draws the validation losses `key` of several runs, from their metrics by name, over the steps."""
+    lines = [
+        Line(name, f"k{index % KINDS}", _points(metrics, key), has_dots=True)
+        for index, (name, metrics) in enumerate(runs.items())
+    ]
+    last = max(map(_last, runs.values()))
+    return _picture("", [lay_out(f"{label}, log scale", lines, last_step=last, is_log=True)])
 
 
-def learning_rates(metrics: list[dict[str, Any]], title: str) -> Any:
-    """The learning rate over the steps. A matplotlib figure."""
-    axes = _axes(title, "learning rate")
-    axes.plot(_steps(metrics), [entry["learning_rate"] for entry in metrics], linewidth=1.2)
-    axes.ticklabel_format(axis="y", scilimits=(-2, 4), useMathText=True)
-    return axes.figure
+def learning_rates(metrics: Metrics, title: str) -> str:
+    """Draws the learning rate over the steps."""
+    return _picture(title, [_panel(metrics, "learning_rate", "learning rate")])
 
 
 PANELS = {
     "reward": "reward",
-    "kl": "KL from the base\n(nats per token)",
-    "entropy": "entropy\n(nats per token)",
+    "kl": "KL from the base (nats per token)",
+    "entropy": "entropy (nats per token)",
     "length": "length (tokens)",
-    "validation_loss": "validation loss\n(nats per token)",
+    "validation_loss": "validation loss (nats per token)",
 }
 
 
-def rewards(metrics: list[dict[str, Any]], title: str) -> Any:
-    """The reward over the updates, above what it may cost: distance from the base, variety, length, validation loss."""
-    figure = _figure(8.0, 9.5)
-    panels = {name: label for name, label in PANELS.items() if any(entry.get(name) is not None for entry in metrics)}
-    for index, (name, label) in enumerate(panels.items()):
-        axes = figure.add_subplot(len(panels), 1, index + 1, ylabel=label)
-        drawn = [entry for entry in metrics if entry.get(name) is not None]
-        style = "o-" if name == "validation_loss" else "-"
-        axes.plot(_steps(drawn), [entry[name] for entry in drawn], style, linewidth=1.2, markersize=4)
-        axes.set_xlim(0, max(_steps(metrics)) + 1)
-        _plain(axes)
-        if index + 1 < len(panels):
-            axes.tick_params(labelbottom=False)
-    figure.axes[0].set_title(title)
-    figure.axes[0].set_ylim(bottom=min(0, *figure.axes[0].get_ylim()))
-    figure.axes[-1].set_xlabel("update")
-    figure.align_ylabels()
-    return figure
+def rewards(metrics: Metrics, title: str) -> str:
+    """Draws the reward over the updates, above what it may cost: distance from the base, variety, length, validation loss."""
+    return _picture(title, [_panel(metrics, key, label) for key, label in PANELS.items()], "update", PANEL_HEIGHT)
 
 
-def range_test(rates: Any, losses: Any, smoothed: Any, suggested: float, title: str) -> Any:
-    """The loss over the learning rate of a range test, both on logarithmic axes. A matplotlib figure."""
-    axes = _axes(title, "loss (nats per token, log scale)")
-    axes.set(xscale="log", xlabel="learning rate (log scale)")
-    axes.plot(rates, losses, label="loss", linewidth=0.8, alpha=0.7)
-    axes.plot(rates, smoothed, label="smoothed", linewidth=1.4)
-    axes.axvline(suggested, label=f"steepest descent, {suggested:.1e}", color="0.3", linestyle="--")
-    _scale_by_logarithm(axes)
-    axes.legend(frameon=False)
-    return axes.figure
+def range_test(rates: Iterable[float], losses: Iterable[float], smoothed: Iterable[float], suggested: float) -> str:
+    """Draws the loss over the learning rate of a range test, both on logarithmic axes."""
+    each, average = (_finite(zip(rates, values, strict=True)) for values in (losses, smoothed))
+    values = [value for _, value in (*each, *average)]
+    lines = [
+        Line("loss", "k0 faint", each),
+        Line("smoothed", "k1", average),
+        Line(f"steepest descent, {suggested:.1e}", "level", [(suggested, min(values)), (suggested, max(values))]),
+    ]
+    axis, last = "learning rate", each[-1][0]
+    chart = lay_out("loss (nats per token, log scale)", lines, last_step=last, is_log=True, axis=axis, is_axis_log=True)
+    return _picture("learning-rate range test", [chart], f"{axis} (log scale)")
 
 
-def _steps(metrics: list[dict[str, Any]]) -> list[int]:
-    return [entry["step"] for entry in metrics]
+def _panel(metrics: Metrics, key: str, label: str) -> Chart | None:
+    """A chart of one line. Those of rewards and of learning rates begin at zero."""
+    line = Line(label, "k0", _points(metrics, key), has_dots=key == "validation_loss")
+    return lay_out(label, [line], last_step=_last(metrics), from_zero=key in ("reward", "learning_rate"))
 
 
-def _figure(width: float, height: float) -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # slow to import: not before the first chart
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+def _picture(title: str, charts: Sequence[Chart | None], axis: str = "step", height: int = HEIGHT) -> str:
+    """Draws the charts that have a value."""
+    return svg(title, [chart for chart in charts if chart] or [EMPTY], axis, height)
 
 
-def _axes(title: str, label: str) -> Any:
-    axes = _figure(8.0, 4.5).add_subplot(title=title, xlabel="step", ylabel=label)
-    _plain(axes)
-    return axes
+def _points(metrics: Metrics, key: str) -> list[Point]:
+    """The finite values of a metric by step."""
+    return _finite((entry["step"], entry.get(key)) for entry in metrics)
 
 
-def _plain(axes: Any) -> None:
-    """Whole steps, a light grid, no box."""
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(True, alpha=0.25)
+def _finite(points: Iterable[tuple[float, float | None]]) -> list[Point]:
+    return [(float(x), float(y)) for x, y in points if y is not None and math.isfinite(y)]
 
 
-def _scale_by_logarithm(axes: Any) -> None:
-    """Makes the vertical axis logarithmic, with ticks such as 1.5, because a loss may span less than a power of ten."""
-    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
-
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    leading: tuple[float, ...] = (1, 2, 5) if high > 20 * low else (1, 1.5, 2, 3, 4, 5, 6, 8)
-    if high < 2 * low:
-        leading = tuple(n / 10 for n in range(10, 100))
-    axes.yaxis.set_major_locator(LogLocator(subs=leading, numticks=15))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+def _last(metrics: Metrics) -> int:
+    return metrics[-1]["step"] if metrics else 0

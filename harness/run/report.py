@@ -33,7 +33,7 @@ def report(session: Session) -> str:
             rows.append(("  in bits per byte", f"{bits:.4f} (best {session.bits_per_byte(best_loss):.4f})"))
     if ngrams := session.ngrams:
         rows += [("  of a bigram model", f"{ngrams.bigram:.4f}"), ("  of a unigram model", f"{ngrams.unigram:.4f}")]
-    charts = ", ".join(str(run.folder / name) for name in ("loss.png", "lr.png"))
+    charts = ", ".join(str(run.folder / name) for name in ("loss.svg", "lr.svg"))
     if rewarded := reward_summary(session):
         rows.append(("reward", f"{rewarded['reward_first']:.3f} at first, {rewarded['reward_last']:.3f} at last"))
         if "kl" in rewarded:
@@ -41,7 +41,7 @@ def report(session: Session) -> str:
         rows += [
             ("groups of equal rewards", f"{sum(entry['equal_groups'] for entry in metrics)}, which teach nothing"),
         ]
-        charts = str(run.folder / "reward.png")
+        charts = str(run.folder / "reward.svg")
     rows += [
         ("updates skipped", str(last["skipped"])),
         ("tokens/s, median", f"{np.median([entry['tokens_per_s'] for entry in metrics]):,.0f}"),

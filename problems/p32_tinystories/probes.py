@@ -39,7 +39,6 @@ from grader.authoring import (
 from grader.problem import Case
 from harness.config import Config
 from harness.data.batches import PADDING
-from harness.data.sources import pocket_version
 from harness.errors import HarnessError
 from harness.model.sampling import PROMPTS, Sampling, choose_token, encode_prompt
 from harness.pieces.adapt import token_chooser
@@ -57,7 +56,6 @@ LONGEST = 400
 SHARPER = 16  # the factor of the parameters with which logits are compared
 SAMPLING = Sampling(temperature=0.8, max_tokens=LONGEST)
 _numbers = itertools.count()
-pocket_version()  # reads files of the harness, so it runs before the worker is confined
 _prompt = encode_prompt(TOKENIZER, PROMPTS["next_token"])
 
 

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from commandline.chart import Chart, Line, Point, draw
 from commandline.errors import CommandError
-from grader.report.chart import Chart, Line, Point, draw
 from harness.config import Config
 from harness.errors import UsageError
 from harness.presets import PRESETS, preset

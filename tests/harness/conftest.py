@@ -90,9 +90,8 @@ def command(*args: object) -> list[str]:
 def preloaded_harness() -> Iterator[Preloaded]:
     """The process that `harness` is forked from."""
     preloaded = Preloaded(
-        "harness.cli.main", "harness.run.loop", "harness.run.state", "harness.pieces.load", "matplotlib.figure",
-        "matplotlib.backends.backend_agg", flags=("-W", "error"),
-    )  # fmt: skip
+        "harness.cli.main", "harness.run.loop", "harness.run.state", "harness.pieces.load", flags=("-W", "error")
+    )
     yield preloaded
     preloaded.close()
 

@@ -22,6 +22,8 @@ name = "gpt-kata"
 version = "2.0"
 requires-python = ">=3.11"
 dependencies = ['{QUOTED}', "hypothesis>=6"]
+optional-dependencies.book = ["mkdocs-material>=9.6"]
+optional-dependencies.dev = ["pytest>=8"]
 scripts.grade = "grader.__main__:main"
 entry-points.pytest11.gpt-kata = "grader.pytest_plugin"
 """
@@ -42,6 +44,8 @@ def test_in_the_repository():
     table = tomllib.loads(project.project_file(["grader", "commandline"]))
     assert table["project"]["dependencies"] == REPOSITORY["project"]["dependencies"]
     assert table["project"]["scripts"] == {"grade": "grader.__main__:main"}
+    extras = {name: of for name, of in REPOSITORY["project"]["optional-dependencies"].items() if name != "dev"}
+    assert table["project"]["optional-dependencies"] == extras
     points = REPOSITORY["project"]["entry-points"]
     assert table["project"]["entry-points"] == {"pytest11": points["pytest11"]}
     with_studio = tomllib.loads(project.project_file(["grader", "studio"]))
@@ -62,7 +66,10 @@ def test_from_the_installed_metadata(elsewhere: Path, monkeypatch: pytest.Monkey
     installed = SimpleNamespace(
         version="2.0",
         metadata=headers,
-        requires=[QUOTED, "hypothesis>=6", "pytest>=8 ; sys_platform == 'linux' and extra == 'dev'"],
+        requires=[
+            QUOTED, "hypothesis>=6", "mkdocs-material>=9.6 ; extra == 'book'",
+            "pytest>=8 ; sys_platform == 'linux' and extra == 'dev'", "ruff ; extra == 'dev'",
+        ],
         entry_points=EntryPoints([
             EntryPoint("grade", "grader.__main__:main", "console_scripts"),
             EntryPoint("gpt-kata", "grader.pytest_plugin", "pytest11"),

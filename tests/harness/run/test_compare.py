@@ -113,9 +113,10 @@ def test_the_command_prints_a_table_or_json_and_draws(tmp_path: Path) -> None:
         assert result.exit_code == code
         return result.output
 
-    chart = tmp_path / "chart.png"
+    chart = tmp_path / "chart.svg"
     assert "training time, s" in run("one", "other", "--chart", str(chart))
-    assert chart.read_bytes().startswith(b"\x89PNG")
+    assert f">{tmp_path / 'one'}</text>" in chart.read_text()
+    assert "chart.svg" in run("one", "other", "--chart", "chart.png", code=2)
     assert json.loads(run("one", "other", "--json"))["settings"] == {"seed": [0, 1]}
     assert "needs two or more different runs" in run("one", "one", code=2)
     assert "Existing runs: one, other" in run("one", "another", code=2)

@@ -43,7 +43,7 @@ def test_by_default_all_come_with_the_validation_loss(tiny: Config, tmp_path: Pa
     run = trained(tiny, tmp_path / "run")
     assert checkpoints(run) == [3, 6]
     assert sorted(path.name for path in run.samples.iterdir()) == ["0000003.txt", "0000006.txt"]
-    assert (run.folder / "loss.png").exists()
+    assert (run.folder / "loss.svg").exists()
 
 
 def test_checkpoints_by_time_do_not_change_the_result(tiny: Config, tmp_path: Path) -> None:

@@ -167,8 +167,8 @@ def test_a_to_a_learns_to_copy(harness: Harness, tmp_path: Path) -> None:
     sampled = harness("sample", "a-to-a", "--prompt", "Every effort moves you", "--max-tokens", 3, "--temperature", 0)
     assert sampled.out == "Every effort moves you you you you\n"
     folder = tmp_path / "runs" / "a-to-a"
-    for chart in ("loss.png", "lr.png"):
-        assert (folder / chart).read_bytes().startswith(b"\x89PNG")
+    for chart in ("loss.svg", "lr.svg"):
+        assert (folder / chart).read_text().startswith("<svg")
     assert len(list((folder / "samples").iterdir())) == len(lines) // 50
     assert harness("train", "--preset", "a-to-a", "--data", "pocket:3000", "--quiet").out == result.out, (
         "a finished run prints its report again"

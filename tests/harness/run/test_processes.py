@@ -112,7 +112,7 @@ def test_two_processes_draw_and_report_like_one_and_resume_on_one_and_back(stori
     np.testing.assert_allclose(losses(one), losses(two), rtol=0, atol=ROUNDING)
     names = [sorted(path.name for path in (root / "r" / "samples").iterdir()) for root in (one, two)]
     assert names[1] == names[0][-len(names[1]) :]
-    assert (two / "r" / "loss.png").exists()
+    assert (two / "r" / "loss.svg").exists()
     assert other_out == ""
     assert out.splitlines()[-3:-1] == whole.stdout.splitlines()[-3:-1], "the same sample"
 

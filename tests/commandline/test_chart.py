@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from grader.report.chart import Line, draw
+from commandline.chart import Line, draw
 
 pytestmark = pytest.mark.fast
 
@@ -46,9 +46,16 @@ def test_an_axis_can_begin_below_zero():
     assert drawn.summary == "yours: 3 at step -10, 1 at step -2"
     around = chart((-6, -1.0), (6, 4.0))
     assert around.x_ticks[1] == ("0", 50.0)
-    assert around.lines[0].path.startswith("M0.0 100")
+    assert around.lines[0].points[0] == (0.0, 100.0)
 
 
 def test_one_point_and_no_point():
     assert chart((0, 1.0)).lines[0].dots == [(0.0, 5.66)]
     assert draw("A chart", [Line("yours", "k0", [])], last_step=1) is None
+
+
+def test_a_spike_among_many_steps_stays_visible():
+    drawn = chart(*((step, 100.0 if step == 7_001 else 1.0) for step in range(10_000)))
+    (line,) = drawn.lines
+    assert len(line.points) <= 402
+    assert max(line.points, key=lambda point: -point[1]) == (70.02, 5.66)
