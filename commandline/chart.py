@@ -1,7 +1,7 @@
 """Line charts as coordinates, which pages and files draw in their own ways."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -85,26 +85,27 @@ def draw(
     def place(step: float, value: float) -> Point:
         return round(x.percent(step), 2), round(100 - y.percent(value), 2)
 
-    drawn = list[Drawn]()
-    for line in shown:
-        places = [place(*point) for point in line.points]
-        drawn.append(
-            Drawn(line.label, line.kind, places, places if line.has_dots else places[-1:] * (len(places) == 1))
-        )
     x_ticks, y_ticks = x.ticks(_STEPS), y.ticks(sorted((*_STEPS, 2.5)))
     if all(step.is_integer() for step in map(float, steps)):
         x_ticks = [tick for tick in x_ticks if tick.is_integer()]
-    summary = "; ".join(
-        f"{line.label}: "
-        + ", ".join(f"{_labels([value])[0]} at {axis} {step:,g}" for step, value in (line.points[0], line.points[-1]))
-        for line in shown
-    )
     return Chart(
-        title, summary, drawn,
+        title, "; ".join(_summary(line, axis) for line in shown), [_drawn(line, place) for line in shown],
         [(name, f"{name} {value:.2f}", place(x.low, value)[1]) for name, value in levels.items()],
         [(text, place(tick, y.low)[0]) for text, tick in zip(_labels(x_ticks), x_ticks, strict=True)],
         [(text, place(x.low, tick)[1]) for text, tick in zip(_labels(y_ticks), y_ticks, strict=True)],
     )  # fmt: skip
+
+
+def _drawn(line: Line, place: Callable[[float, float], Point]) -> Drawn:
+    """Places a line by `place`. A single point is a dot, because a path of one point shows nothing."""
+    places = [place(*point) for point in line.points]
+    return Drawn(line.label, line.kind, places, places if line.has_dots else places[-1:] * (len(places) == 1))
+
+
+def _summary(line: Line, axis: str) -> str:
+    """Says the first and the last value of a line. `axis` is the name of the horizontal axis."""
+    ends = (f"{_labels([value])[0]} at {axis} {step:,g}" for step, value in (line.points[0], line.points[-1]))
+    return f"{line.label}: {', '.join(ends)}"
 
 
 def _vertical(values: Sequence[float], is_log: bool, from_zero: bool) -> _Scale:

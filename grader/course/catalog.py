@@ -204,16 +204,21 @@ def find(word: str) -> Problem:
         for name in known:
             if name.number == int(prefixed[1]) and name.slug.startswith(text[prefixed.end() :]):
                 return load(name)
-    hint = ""
-    if number is not None and known:
-        labels = sorted((name.label for name in known), key=int)
-        hint = f" The numbers run from {labels[0]} to {labels[-1]}."
-    else:
-        by_slug = {name.slug: name for name in known}
-        close = [f"{by_slug[slug].label} {slug}" for slug in nearest(text.lstrip("p0123456789_"), by_slug, 3)]
-        close = close or [f"{name.label} {name.slug}" for name in known if text and text.lower() in name]
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    hint = _range_of(known) if number is not None and known else _nearest_to(text, known)
     raise UsageError(f"There is no problem {word!r}.{hint} `grade list` shows all of them.")
+
+
+def _range_of(known: Sequence[ProblemName]) -> str:
+    labels = sorted((name.label for name in known), key=int)
+    return f" The numbers run from {labels[0]} to {labels[-1]}."
+
+
+def _nearest_to(text: str, known: Sequence[ProblemName]) -> str:
+    """Returns a question with the names that `text` may have meant; empty if none is near."""
+    by_slug = {name.slug: name for name in known}
+    close = [f"{by_slug[slug].label} {slug}" for slug in nearest(text.lstrip("p0123456789_"), by_slug, 3)]
+    close = close or [f"{name.label} {name.slug}" for name in known if text and text.lower() in name]
+    return f" Did you mean {' or '.join(close)}?" if close else ""
 
 
 def select(words: str) -> list[Problem]:

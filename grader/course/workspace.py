@@ -52,8 +52,24 @@ class Workspace:
         Returns the new paths, and the pages that were not replaced because the learner may have edited them.
         """
         created = [path for problem in catalog.problems() if (path := self.add(problem))]
-        kept, known = list[Path](), self._page_digests()
+        known = self._page_digests()
         digests = dict(known)
+        new_pages, kept = self._bring_pages(digests)
+        root = selection.selected().root
+        course = "" if root == ROOT else selection.name_of(root)
+        new = {name: digest for name, digest in digests.items() if digest != known.get(name)}
+        if new or course != self.course or not (self.folder / log.FILE).is_file():
+            self.note(log.entry("started", course=course, pages=new))
+        if not os.path.lexists(attributes := self.folder / ".gitattributes"):
+            files.write(attributes, _ATTRIBUTES)
+        return created + new_pages + self._instruct_assistants(), kept
+
+    def _bring_pages(self, digests: dict[str, str]) -> tuple[list[Path], list[Path]]:
+        """Writes the pages that are missing or have changed, and their digests into `digests`, by name of the problem.
+
+        Returns the paths of new pages, and of those that were kept because the learner may have edited them.
+        """
+        created, kept = list[Path](), list[Path]()
         for problem in catalog.problems():
             target = self.folder / "pages" / f"{problem.name}.md"
             text, written = page.without_hints(problem), digests.get(problem.name)
@@ -72,20 +88,18 @@ class Workspace:
             if present != text:
                 files.write(target, text)
             digests[problem.name] = _digest(text)
-        root = selection.selected().root
-        course = "" if root == ROOT else selection.name_of(root)
-        new = {name: digest for name, digest in digests.items() if digest != known.get(name)}
-        if new or course != self.course or not (self.folder / log.FILE).is_file():
-            self.note(log.entry("started", course=course, pages=new))
-        if not os.path.lexists(attributes := self.folder / ".gitattributes"):
-            files.write(attributes, _ATTRIBUTES)
-        if not os.path.lexists(self.folder / assistants.INSTRUCTIONS):
-            for name, text in assistants.files().items():
-                if not os.path.lexists(path := self.folder / name):
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    files.write(path, text)
-                    created.append(path)
         return created, kept
+
+    def _instruct_assistants(self) -> list[Path]:
+        """Writes what tells AI assistants to tutor, unless the folder has instructions. Returns the new paths."""
+        if os.path.lexists(self.folder / assistants.INSTRUCTIONS):
+            return []
+        texts = {self.folder / name: text for name, text in assistants.files().items()}
+        missing = [path for path in texts if not os.path.lexists(path)]
+        for path in missing:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.write(path, texts[path])
+        return missing
 
     def entries(self) -> list[Entry]:
         """Everything that the log knows, in order of time."""
