@@ -2,8 +2,8 @@
 
     python docs/all_plays.py PAGE.html [NN ...]
 
-Plays the problems that are named, or all. Says for each how long it took and what ended it early. Exits with 1 if a play shows
-nothing or ends early.
+Plays the problems that are named, or all. Says for each how long it took and what ended it early. Exits with 1 if a
+play shows nothing or ends early.
 """
 
 import sys

@@ -1,4 +1,5 @@
-"""Makes a book of the problems' pages: navigation by part, folded hints, drawings, MathML, and code that copies as code."""
+"""Makes a book of the problems' pages: navigation by part, folded hints, drawings, MathML, and code that copies as
+code."""
 
 import doctest
 import html
@@ -14,7 +15,8 @@ from grader.course.selection import selected
 from grader.paths import ROOT
 from grader.problem import Problem
 
-# The home page lists the documents: a heading of level 2 for each kind, and below it lines `- [Title](file.md): what it is`.
+# The home page lists the documents: a heading of level 2 for each kind, and below it lines `- [Title](file.md): what it
+# is`.
 KIND = re.compile(r"^## (.+)\n(?:(?!## ).*\n)*", re.MULTILINE)
 DOCUMENT = re.compile(r"^- \[(.+?)\]\((\w\S*\.md)\).*\n", re.MULTILINE)
 
@@ -102,7 +104,8 @@ def _links(problems: list[Problem]) -> str:
 
 
 def on_page_markdown(markdown: str, *, page: Any, files: Files, **_: Any) -> str:
-    """Converts blocks of LaTeX to MathML, marks examples as sessions of Python, and lists only documents that are there."""
+    """Converts blocks of LaTeX to MathML, marks examples as sessions of Python, and lists only documents that are
+    there."""
 
     def formula(match: re.Match[str]) -> str:
         return "\n".join(f"<p>{convert(line, display='block')}</p>" for line in match[1].strip().splitlines())

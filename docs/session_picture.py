@@ -2,7 +2,8 @@
 
     python docs/session_picture.py
 
-Needs the development packages. The workspace has a wrong answer to problem 07 and right ones to what problem 06 builds on.
+Needs the development packages. The workspace has a wrong answer to problem 07 and right ones to what problem 06 builds
+on.
 """
 
 import os

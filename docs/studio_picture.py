@@ -1,4 +1,5 @@
-"""Makes docs/pictures/studio.png: a wrong answer to problem 07 in the studio. Needs chromium and the development packages."""
+"""Makes docs/pictures/studio.png: a wrong answer to problem 07 in the studio. Needs chromium and the development
+packages."""
 
 import shutil
 import signal

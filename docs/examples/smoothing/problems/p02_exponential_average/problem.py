@@ -8,7 +8,8 @@ from grader.problem import Cases, Entry, Problem
 
 
 def signal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A signal of T rows, and a decay in percent: none is a half, where the decay and its complement would be the same."""
+    """A signal of T rows, and a decay in percent: none is a half, where the decay and its complement would be the
+    same."""
     return {"x": rng.standard_normal((sizes["T"], sizes["D"])).astype("float32"), "decay": sizes["percent"] / 100}
 
 
