@@ -1,9 +1,10 @@
-"""Submissions per minute: `grade batch` compared with what a teacher would run instead. Interleaved in one run, on all cores.
+"""Submissions per minute: `grade batch` compared with what a teacher would run instead. Interleaved in one run, on all
+cores.
 
     python benchmarks/batch.py [ROUNDS] [--smoke]
 
-A class submits problem 07: the reference and every misconception, in files whose code differs, though many trace to the same
-program.
+A class submits problem 07: the reference and every misconception, in files whose code differs, though many trace to the
+same program.
 
 batch   One `grade batch` of the whole class into an empty results folder, including startup and summary.
 alike   The same, where the files differ in comments only: the same code is graded once.

@@ -2,8 +2,9 @@
 
     python benchmarks/classroom.py [SUBMISSIONS] [--smoke]
 
-The class submits correct programs in several styles, every misconception, stubs, and the attacks of the test suite. It is graded
-once without interruption, and once killed with SIGKILL three times and resumed. Both runs must give the same table.
+The class submits correct programs in several styles, every misconception, stubs, and the attacks of the test suite. It
+is graded once without interruption, and once killed with SIGKILL three times and resumed. Both runs must give the same
+table.
 """
 
 import csv

@@ -1,12 +1,13 @@
-"""On a machine with a GPU: training, sampling and reinforcement, cuDNN's attention, a compiled Pallas kernel, and verdicts.
+"""On a machine with a GPU: training, sampling and reinforcement, cuDNN's attention, a compiled Pallas kernel, and
+verdicts.
 
     python benchmarks/gpu.py [PRESET] [--smoke]
 
-Training and sampling are those of GPT-2 124M in bfloat16, with random weights; reinforcement is that of the preset `pocket`,
-trained for 300 steps before. Verdicts must not use the GPU. Needs JAX with CUDA or ROCm, such as `pip install "jax[cuda12]"`.
-Without a GPU, it says so and ends with code 2. The bar is 45% of the peak rate in bfloat16, with the arithmetic of all pairs of
-positions, as PaLM (Chowdhery et al. 2022, appendix B) and nanoGPT count it. The harness's own `mfu` leaves out those that a
-mask hides.
+Training and sampling are those of GPT-2 124M in bfloat16, with random weights; reinforcement is that of the preset
+`pocket`, trained for 300 steps before. Verdicts must not use the GPU. Needs JAX with CUDA or ROCm, such as `pip install
+"jax[cuda12]"`. Without a GPU, it says so and ends with code 2. The bar is 45% of the peak rate in bfloat16, with the
+arithmetic of all pairs of positions, as PaLM (Chowdhery et al. 2022, appendix B) and nanoGPT count it. The harness's
+own `mfu` leaves out those that a mask hides.
 """
 
 import json
@@ -36,8 +37,8 @@ p44._interpret = lambda: False
 compiled = p44.rms_norm(x, weight, 1e-6, 16)
 print(float(abs(compiled - interpreted).max()))
 """
-# cuDNN's attention and the tiles that run elsewhere, without and with segments, against the same in float32: the largest
-# difference of the output and of the three gradients, relative to the largest value.
+# cuDNN's attention and the tiles that run elsewhere, without and with segments, against the same in float32: the
+# largest difference of the output and of the three gradients, relative to the largest value.
 ATTENTION = """
 import jax, jax.numpy as jnp
 from harness.model import attention
@@ -71,7 +72,8 @@ def python(*arguments: str, **env: str) -> str:
 
 
 def train_step(preset_name: str, *changes: str) -> float:
-    """Profiles the train step in bfloat16 for two batch sizes, and prints the rows. Returns the best share of the peak rate."""
+    """Profiles the train step in bfloat16 for two batch sizes, and prints the rows. Returns the best share of the peak
+    rate."""
     from harness.presets import preset
 
     config, shares = preset(preset_name), [0.0]
@@ -132,7 +134,8 @@ def sampling(preset_name: str, new: int = 256, rows: int = 64) -> None:
 
 
 def reinforcement(trained: int = 300, updates: int = 40, *changes: str) -> None:
-    """Trains `pocket`, reinforces a word, and prints updates/minute without the first ten, which include the compilation."""
+    """Trains `pocket`, reinforces a word, and prints updates/minute without the first ten, which include the
+    compilation."""
     with tempfile.TemporaryDirectory() as folder:
         run = ["-m", "harness", "train", "--run", "base", "--runs", folder, "--quiet"]
         python(*run, *as_options(f"steps={trained}", "mesh=1x1", *OFFLINE), *changes)

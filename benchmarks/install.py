@@ -1,9 +1,11 @@
-"""The installation: its size and its time, of the course and of an environment with JAX, Flax, Optax, Orbax and Grain alone.
+"""The installation: its size and its time, of the course and of an environment with JAX, Flax, Optax, Orbax and Grain
+alone.
 
     python benchmarks/install.py
 
-Installs both in turn with the README's command, twice, into new environments. The second round finds the downloads in pip's
-cache. The difference in size is what the course adds; the largest packages of it are listed. Needs a package index.
+Installs both in turn with the README's command, twice, into new environments. The second round finds the downloads in
+pip's cache. The difference in size is what the course adds; the largest packages of it are listed. Needs a package
+index.
 """
 
 import shutil

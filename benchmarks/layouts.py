@@ -1,10 +1,11 @@
-"""Models of `transformers` in the harness: what their logits differ by, and whether the commands continue a prompt as they do.
+"""Models of `transformers` in the harness: what their logits differ by, and whether the commands continue a prompt as
+they do.
 
     python benchmarks/layouts.py [--smoke]
 
-Of each kind, a small model with random weights is saved by transformers and opened as `hf:DIR`. Greedy texts are those of
-`harness sample` and of transformers' `generate`. Products in bfloat16 are compared with transformers in float32. The bar: in
-float32, logits within 1e-4 and the same text. Needs torch and transformers.
+Of each kind, a small model with random weights is saved by transformers and opened as `hf:DIR`. Greedy texts are those
+of `harness sample` and of transformers' `generate`. Products in bfloat16 are compared with transformers in float32. The
+bar: in float32, logits within 1e-4 and the same text. Needs torch and transformers.
 """
 
 import dataclasses

@@ -1,10 +1,11 @@
-"""The memory that a model in Hugging Face's format takes while it is loaded, against the size of its float32 parameters.
+"""The memory that a model in Hugging Face's format takes while it is loaded, against the size of its float32
+parameters.
 
     python benchmarks/loading.py [LAYERS] [--smoke]
 
-Writes a Qwen 2.5 with random weights in bfloat16, in four files, and takes it as the base of a run with adapters. The bar: at
-most 1.15 times the size of the state, over what the process took before. Programs that are compiled meanwhile count, so a small
-model has a worse ratio.
+Writes a Qwen 2.5 with random weights in bfloat16, in four files, and takes it as the base of a run with adapters. The
+bar: at most 1.15 times the size of the state, over what the process took before. Programs that are compiled meanwhile
+count, so a small model has a worse ratio.
 """
 
 import dataclasses

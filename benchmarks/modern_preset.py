@@ -2,8 +2,8 @@
 
     python benchmarks/modern_preset.py [RUNS_FOLDER] [CHART.png] [--smoke]
 
-Trains both with the harness's own command, one after the other, or resumes them; and `pocket` once more with the learning rates
-of `modern`. The bar: `modern` ends with the lowest loss, after at most as many tokens and as much time.
+Trains both with the harness's own command, one after the other, or resumes them; and `pocket` once more with the
+learning rates of `modern`. The bar: `modern` ends with the lowest loss, after at most as many tokens and as much time.
 """
 
 import subprocess

@@ -2,8 +2,9 @@
 
     python benchmarks/packing.py [ROUNDS] [--smoke]
 
-The model is that of the preset pocket, on its stories, in rows of 512 tokens, which hold about three of them. Tokens are targets:
-padding, and the first tokens of stories where nothing predicts them, do not count. All packings run under the same load.
+The model is that of the preset pocket, on its stories, in rows of 512 tokens, which hold about three of them. Tokens
+are targets: padding, and the first tokens of stories where nothing predicts them, do not count. All packings run under
+the same load.
 """
 
 import statistics

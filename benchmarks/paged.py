@@ -2,9 +2,9 @@
 
     python benchmarks/paged.py [ROUNDS] [--smoke]
 
-The first model is the preset arithmetic after some training: 16 sums, 8 answers to each, most of which end early. The second
-one has the width of the preset pocket, a context of 1,024 and random weights, so texts of its prompt end anywhere. Both ways
-sample the same tokens.
+The first model is the preset arithmetic after some training: 16 sums, 8 answers to each, most of which end early. The
+second one has the width of the preset pocket, a context of 1,024 and random weights, so texts of its prompt end
+anywhere. Both ways sample the same tokens.
 """
 
 import statistics
@@ -38,7 +38,8 @@ Tokens = list[list[int]]
 
 
 def arithmetic(steps: int) -> tuple[GPT, list[tuple[int, ...]], int, int]:
-    """The model of the preset after so many steps, its prompts, the longest of them, and the token that ends an answer."""
+    """The model of the preset after so many steps, its prompts, the longest of them, and the token that ends an
+    answer."""
     config = replace(preset("arithmetic"), steps=steps, warmup_steps=min(steps - 1, 50), eval_every=steps, mesh="1x1")
     with tempfile.TemporaryDirectory() as folder:
         session = open_session(Run(Path(folder, "run")), config, None, log=ignore, quiet=True)
@@ -50,7 +51,8 @@ def arithmetic(steps: int) -> tuple[GPT, list[tuple[int, ...]], int, int]:
 
 
 def random_texts(context: int) -> tuple[GPT, list[tuple[int, ...]], int, int]:
-    """A model of one context with random weights, for which any token ends a text with a chance of one in its vocabulary."""
+    """A model of one context with random weights, for which any token ends a text with a chance of one in its
+    vocabulary."""
     config = replace(preset("pocket"), context=context, vocab_size=512, num_heads=4)
     prompt = tuple(np.random.default_rng(0).integers(0, 512, context // 4).tolist())
     return GPT(config.model, nnx.Rngs(0)), [prompt] * 32, context // 4, 5

@@ -2,8 +2,8 @@
 
     python benchmarks/play.py [ROUNDS] [--smoke]
 
-Talks to `grade web` as a page does: the page of problem 06 is open, its text is saved, graded, and played after the verdict. The
-import floor is `python -c "import jax, flax.nnx"`, measured in the same run, in turn with the saves.
+Talks to `grade web` as a page does: the page of problem 06 is open, its text is saved, graded, and played after the
+verdict. The import floor is `python -c "import jax, flax.nnx"`, measured in the same run, in turn with the saves.
 """
 
 import statistics

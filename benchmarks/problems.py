@@ -2,8 +2,8 @@
 
     python benchmarks/problems.py [NN ...] [--smoke]
 
-Bar: cold under 6 s on an idle 2-core machine for every problem but 16, 26, 27 and 32. For comparison, each run also times a bare
-`import jax, flax.nnx`, which every verdict needs. `problems.txt` is the output of one run.
+Bar: cold under 6 s on an idle 2-core machine for every problem but 16, 26, 27 and 32. For comparison, each run also
+times a bare `import jax, flax.nnx`, which every verdict needs. `problems.txt` is the output of one run.
 """
 
 import sys

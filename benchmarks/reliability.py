@@ -4,8 +4,8 @@
     python benchmarks/reliability.py --smoke
 
 GRADINGS, by default 2,000, is the number of gradings in one watch mode, in one studio, by one resident judge and in one
-batch. With --move-clock, the clock of the whole machine jumps by an hour, and back a second later. Needs root, for namespaces
-and control groups of its own, and takes more than an hour.
+batch. With --move-clock, the clock of the whole machine jumps by an hour, and back a second later. Needs root, for
+namespaces and control groups of its own, and takes more than an hour.
 """
 
 import argparse
@@ -133,7 +133,8 @@ def move_clock(_: psutil.Process) -> None:
 
 @contextlib.contextmanager
 def memory_limit(size: int) -> Iterator[tuple[str, ...]]:
-    """A command line that runs a command in a control group with this much memory. Raises OSError if there can be none."""
+    """A command line that runs a command in a control group with this much memory. Raises OSError if there can be
+    none."""
     group = Group(size, tasks=100_000)
     try:
         if "memory" not in group.controllers:

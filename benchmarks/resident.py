@@ -1,19 +1,21 @@
-"""Times `grade problem` from the shell with the resident judge that the first grading leaves behind. All times are of one run.
+"""Times `grade problem` from the shell with the resident judge that the first grading leaves behind. All times are of
+one run.
 
     python benchmarks/resident.py [ROUNDS] [--smoke]
     python benchmarks/resident.py kill [TIMES]
 
-Each round grades a file of problem 04 after an edit, as a learner does: the constant is one that no grading has seen. Whole
-commands are timed, and a second grading stands beside the import of JAX and Flax just before.
+Each round grades a file of problem 04 after an edit, as a learner does: the constant is one that no grading has seen.
+Whole commands are timed, and a second grading stands beside the import of JAX and Flax just before.
 
     first      no judge is there, and the command leaves one behind
     alone      the same with GRADE_RESIDENT=0
     resident   the judge is there
 
-Bars: `resident` is at most 0.70 of the import, `first` at most 1.05 of `alone`, both as the median of the ratios of a round.
+Bars: `resident` is at most 0.70 of the import, `first` at most 1.05 of `alone`, both as the median of the ratios of a
+round.
 
-`kill` kills it with SIGKILL in the middle of gradings, 20 unless another number is given: each command must still give its
-verdict. Both exit with 1 if it is not so. `benchmarks/reliability.py` has what it holds after many gradings.
+`kill` kills it with SIGKILL in the middle of gradings, 20 unless another number is given: each command must still give
+its verdict. Both exit with 1 if it is not so. `benchmarks/reliability.py` has what it holds after many gradings.
 """
 
 import os

@@ -2,9 +2,9 @@
 
     python benchmarks/rl_arithmetic.py [RUNS_FOLDER] [CHART.png] [--smoke]
 
-Trains the preset and reinforces it three times with the harness's own commands, or resumes them. Then each model answers all
-held-out sums eight times. Prints a table, and draws what the updates saw. The bar: pass@1 below 30% before, and above 80% after,
-with each seed.
+Trains the preset and reinforces it three times with the harness's own commands, or resumes them. Then each model
+answers all held-out sums eight times. Prints a table, and draws what the updates saw. The bar: pass@1 below 30% before,
+and above 80% after, with each seed.
 """
 
 import subprocess

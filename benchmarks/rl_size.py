@@ -2,9 +2,9 @@
 
     python benchmarks/rl_size.py [CONFIG.json] [LORA_RANK] [PROMPTS] [GROUP] [CONTEXT] [MICROBATCH]
 
-The model is that of a config.json in Hugging Face's format, by default Qwen 2.5 with half a billion parameters. The numbers of
-parameters are those of the harness's own model, whose arrays are counted but not made. Activations are estimated; measure them
-with `harness profile` on the card.
+The model is that of a config.json in Hugging Face's format, by default Qwen 2.5 with half a billion parameters. The
+numbers of parameters are those of the harness's own model, whose arrays are counted but not made. Activations are
+estimated; measure them with `harness profile` on the card.
 """
 
 import json
@@ -68,7 +68,8 @@ def main(file: Path, lora_rank: int, prompts: int, group: int, context: int, mic
     print(f"  {'together':<62}{sum(memory.values()) / 1e9:8.2f} GB")
     print(f"  {f'the cache as {blocks:,} blocks for half of each answer':<62}{paged / 1e9:8.2f} GB")
     tokens = rows * context
-    # A forward pass takes 2 FLOPs per parameter and token, for the policy and for the base; an update 6, or 4 with adapters.
+    # A forward pass takes 2 FLOPs per parameter and token, for the policy and for the base; an update 6, or 4 with
+    # adapters.
     scored = (2 * 2 if config.kl_weight else 2) * every * tokens
     updated = (4 if lora_rank else 6) * every * tokens
     seconds = (scored + updated) / (PEAK_FLOPS["H100"] * SHARE)

@@ -2,9 +2,9 @@
 
     python benchmarks/sampling.py [ROUNDS] [--smoke]
 
-The tutorial's shape with a context of 256: 4 blocks of width 128, a vocabulary of 50,257. Each runs in its own process. The
-window is padded to the context and rerun as a plain program would, without what the `harness` command sets up. The bar: 20 times
-its tokens/s.
+The tutorial's shape with a context of 256: 4 blocks of width 128, a vocabulary of 50,257. Each runs in its own process.
+The window is padded to the context and rerun as a plain program would, without what the `harness` command sets up. The
+bar: 20 times its tokens/s.
 """
 
 import dataclasses
@@ -27,7 +27,8 @@ PROMPT = list(range(100, 108))
 
 
 def serve(name: str, new: int) -> None:
-    """Samples once for each line on stdin. Prints the time for the prompt and all new tokens, and the tokens, as JSON."""
+    """Samples once for each line on stdin. Prints the time for the prompt and all new tokens, and the tokens, as
+    JSON."""
     if name == "cached":
         keep_freed_memory()  # as the command does
     config = dataclasses.replace(preset("tutorial"), vocab_size=50_257, context=256, dropout=0.0)

@@ -2,8 +2,9 @@
 
     python benchmarks/studio.py [--smoke]
 
-Talks to `grade web` as a page does, in a new workspace. The import floor is `python -c "import jax, flax.nnx"`, measured in the
-same run. The last line says what is lost of fifty saves, and how much the memory of the server grows over them.
+Talks to `grade web` as a page does, in a new workspace. The import floor is `python -c "import jax, flax.nnx"`,
+measured in the same run. The last line says what is lost of fifty saves, and how much the memory of the server grows
+over them.
 """
 
 import http.client
@@ -85,7 +86,8 @@ def save_to_verdict(client: Client, number: int) -> float:
 
 
 def many_saves(client: Client, server: psutil.Process, count: int) -> tuple[int, float]:
-    """How many of `count` texts, saved at an even pace, are not in the history, and by how many MiB the server grows."""
+    """How many of `count` texts, saved at an even pace, are not in the history, and by how many MiB the server
+    grows."""
     digest, kept = client.digest(7), len(json.loads(client.ask("/problems/07/attempts")))
     memory = server.memory_info().rss
     for edit in range(count):

@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def smoke() -> bool:
-    """Takes `--smoke` out of the arguments. With it, a benchmark shows in seconds that it works, and its figures mean nothing."""
+    """Takes `--smoke` out of the arguments. With it, a benchmark shows in seconds that it works, and its figures mean
+    nothing."""
     given = "--smoke" in sys.argv
     sys.argv[:] = [word for word in sys.argv if word != "--smoke"]
     return given

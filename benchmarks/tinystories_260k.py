@@ -3,9 +3,10 @@
     python benchmarks/tinystories_260k.py FILE [STEPS] [RUNS_FOLDER] [KEY=VALUE...]
     python benchmarks/tinystories_260k.py --smoke
 
-Trains and evaluates with the harness's own commands. The size is that of llama2.c's stories260K (width 64, context 512), whose
-full run has 100,000 steps of 128 rows of 512 tokens (llama2.c, doc/stories260K.md). Its tokenizer has 512 tokens and `pocket-2k`
-has 2,048, so this model has 4 narrower blocks instead of 5. Its losses compare in bits per byte only.
+Trains and evaluates with the harness's own commands. The size is that of llama2.c's stories260K (width 64, context
+512), whose full run has 100,000 steps of 128 rows of 512 tokens (llama2.c, doc/stories260K.md). Its tokenizer has 512
+tokens and `pocket-2k` has 2,048, so this model has 4 narrower blocks instead of 5. Its losses compare in bits per byte
+only.
 """
 
 import statistics

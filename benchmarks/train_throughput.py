@@ -2,11 +2,11 @@
 
     python benchmarks/train_throughput.py [tutorial | nanogpt] [ROUNDS] [--smoke]
 
-tutorial: the program of the JAX tutorial. 4 blocks of width 128, feed-forward width 256, a vocabulary of 50,257, batches of
-32 x 128 tokens. The bars: at least 2 times its tokens/s in at most a third of its memory.
+tutorial: the program of the JAX tutorial. 4 blocks of width 128, feed-forward width 256, a vocabulary of 50,257,
+batches of 32 x 128 tokens. The bars: at least 2 times its tokens/s in at most a third of its memory.
 
-nanogpt: nanoGPT's choices in PyTorch, which must be installed, and its settings for a CPU. 4 blocks of width 128, a vocabulary of
-65, batches of 12 x 64 tokens. The bar: at least 1.4 times its tokens/s.
+nanogpt: nanoGPT's choices in PyTorch, which must be installed, and its settings for a CPU. 4 blocks of width 128, a
+vocabulary of 65, batches of 12 x 64 tokens. The bar: at least 1.4 times its tokens/s.
 
 Each program runs in its own process and takes some steps per request, so both run under the same load. The limit is the
 measured FLOP rate of large matrix products, divided by the FLOPs per token.

@@ -3,8 +3,8 @@
     python benchmarks/training_size.py [MODEL] [MESH] [DEVICE]
     python benchmarks/training_size.py 8B 8x8 H100
 
-The arrays of parameters and moments are counted from the harness's own state and its own shardings, on emulated devices, without
-making them. Activations are estimated; measure them with `harness profile` on the device.
+The arrays of parameters and moments are counted from the harness's own state and its own shardings, on emulated
+devices, without making them. Activations are estimated; measure them with `harness profile` on the device.
 """
 
 import math
@@ -45,7 +45,8 @@ MEMORY = 60 * 10**9  # bytes that JAX takes of a GPU with 80 GB
 
 
 def activations(config: Config, tokens: int, parts: int = 1) -> int:
-    """The bytes that the backward pass keeps of so many tokens, on each of `parts` devices along the second axis: an estimate."""
+    """The bytes that the backward pass keeps of so many tokens, on each of `parts` devices along the second axis: an
+    estimate."""
     return tokens * config.num_layers * (KEPT * config.d_model + 3 * config.d_ff // parts) * BF16
 
 
@@ -55,7 +56,8 @@ def logits(config: Config, parts: int = 1) -> int:
 
 
 def on_each(config: Config) -> tuple[int, int, int]:
-    """The number of parameters, and the bytes of parameters and of moments on each device, by the harness's shardings."""
+    """The number of parameters, and the bytes of parameters and of moments on each device, by the harness's
+    shardings."""
     mesh = make_mesh(config)
     functions = make_step_functions(config, mesh, default_recipe(config, mesh))
     model, optimizer = nnx.merge(functions.graph, functions.abstract_state)[:2]

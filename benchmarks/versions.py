@@ -3,8 +3,8 @@
     python benchmarks/versions.py OLD/bin/python NEW/bin/python [NN ...]
     python benchmarks/versions.py --smoke
 
-Each grades the reference of each problem with an empty cache, and imports JAX and Flax for comparison, which every verdict needs.
-Bar: the median of NEW's verdict / import is at most 1.1 times OLD's.
+Each grades the reference of each problem with an empty cache, and imports JAX and Flax for comparison, which every
+verdict needs. Bar: the median of NEW's verdict / import is at most 1.1 times OLD's.
 """
 
 import argparse

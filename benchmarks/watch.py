@@ -1,12 +1,13 @@
-"""Times watch mode from a save to its verdict, compared with the import of JAX and Flax. All times come from one interleaved run.
+"""Times watch mode from a save to its verdict, compared with the import of JAX and Flax. All times come from one
+interleaved run.
 
     python benchmarks/watch.py [ROUNDS] [--smoke]
 
-Problems 01 to 14, each in a session of watch mode as `grade watch` runs it, on a workspace of references. Each save changes a
-constant of the file, so that its program is one that the cache has not seen, and the next save makes the file wrong if it is
-right: with the first misconception of the problem that edits another place. A time begins before the file is written and ends
-when the whole verdict is there, with the misconception. The first saves of a problem are not counted: they fill the cache with
-reference outputs.
+Problems 01 to 14, each in a session of watch mode as `grade watch` runs it, on a workspace of references. Each save
+changes a constant of the file, so that its program is one that the cache has not seen, and the next save makes the file
+wrong if it is right: with the first misconception of the problem that edits another place. A time begins before the
+file is written and ends when the whole verdict is there, with the misconception. The first saves of a problem are not
+counted: they fill the cache with reference outputs.
 
     changed     the constant is new: what the bar is about
     unchanged   the same text is saved again: the programs' outputs come from the cache

@@ -70,8 +70,8 @@ def draw(
 ) -> Chart | None:  # fmt: skip
     """Lays out a chart of values by step, from 0 or the first negative step to `last_step`. None if there is no value.
 
-    `levels` are lines to compare with. A linear chart includes the value 0 if `from_zero`. `axis` is the name of the horizontal
-    axis, if it is not steps. Where that is logarithmic, it begins at the first step.
+    `levels` are lines to compare with. A linear chart includes the value 0 if `from_zero`. `axis` is the name of the
+    horizontal axis, if it is not steps. Where that is logarithmic, it begins at the first step.
     """
     shown = [Line(line.label, line.kind, _thinned(line.points), line.has_dots) for line in lines if line.points]
     if not shown:
@@ -143,7 +143,8 @@ def _ratio(factors: Sequence[float]) -> float:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """Returns about `_MOST_POINTS` points at most: the extremes of groups of neighbors, because a spike must stay visible."""
+    """Returns about `_MOST_POINTS` points at most: the extremes of groups of neighbors, because a spike must stay
+    visible."""
     size = math.ceil(2 * len(points) / _MOST_POINTS)
     if size <= 2:
         return list(points)

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 
 class Commands(click.Group):
-    """A group that suggests the nearest command for a mistyped one and turns every exception into a message and an exit code.
+    """A group that suggests the nearest command for a mistyped one and turns every exception into a message and an exit
+    code.
 
-    `program` is the name that the user types. The help shows the commands by `sections`. Packages add commands by entry points in
-    the group `extensions`. With `GRADE_DEBUG` or `HARNESS_DEBUG` set, an internal error keeps its traceback.
+    `program` is the name that the user types. The help shows the commands by `sections`. Packages add commands by entry
+    points in the group `extensions`. With `GRADE_DEBUG` or `HARNESS_DEBUG` set, an internal error keeps its traceback.
     """
 
     program = ""

@@ -2,7 +2,8 @@
 
 
 class CommandError(Exception):
-    """The base of all errors with a message for the user. Raised itself, it means an internal error or a failing machine."""
+    """The base of all errors with a message for the user. Raised itself, it means an internal error or a failing
+    machine."""
 
     exit_code = 3
 

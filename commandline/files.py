@@ -1,4 +1,5 @@
-"""Files and folders that are written whole or not at all, files that others wrote, and locks that end with their process."""
+"""Files and folders that are written whole or not at all, files that others wrote, and locks that end with their
+process."""
 
 import contextlib
 import errno
@@ -17,8 +18,8 @@ Content = str | bytes | Callable[[Path], None]
 def write(path: Path, content: Content, *, durable: bool = False) -> None:
     """Replaces a file in one step. Creates its folder if needed.
 
-    `content` is text, bytes, or a function that writes to the path that it is given. A `durable` file survives a power cut.
-    Raises UsageError, which names the file, if it cannot be written.
+    `content` is text, bytes, or a function that writes to the path that it is given. A `durable` file survives a power
+    cut. Raises UsageError, which names the file, if it cannot be written.
     """
     try:
         replace(path, content, durable=durable)
@@ -93,7 +94,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 class NotRegularFileError(Exception):
-    """The path leads to something other than a regular file. The message is the rest of a sentence that begins with the path."""
+    """The path leads to something other than a regular file. The message is the rest of a sentence that begins with the
+    path."""
 
 
 # A file may be replaced by a link or a pipe after it was examined. Windows has neither flag but needs O_BINARY.
@@ -101,7 +103,8 @@ _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """At most `most` bytes of a file that somebody else may have made: never through a link, never from a pipe or a device.
+    """At most `most` bytes of a file that somebody else may have made: never through a link, never from a pipe or a
+    device.
 
     Folders above it may be links. Raises NotRegularFileError or OSError.
     """
@@ -134,7 +137,8 @@ def require_regular(status: os.stat_result) -> None:
 
 
 def private_mode(folder: Path) -> int:
-    """The mode of a file that only its owner may read: and the owner's group, in a folder that the owner has opened to it."""
+    """The mode of a file that only its owner may read: and the owner's group, in a folder that the owner has opened to
+    it."""
     return 0o660 if folder.is_dir() and folder.stat().st_mode & stat.S_IWGRP else 0o600
 
 

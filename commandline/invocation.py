@@ -96,7 +96,8 @@ def python() -> str:
 
 
 def _is_found(name: str, path: Path) -> bool:
-    """Whether the shell finds that file by its name. Follows no links: Pythons of several environments may link to one."""
+    """Whether the shell finds that file by its name. Follows no links: Pythons of several environments may link to
+    one."""
     found = shutil.which(name)
     return found is not None and os.path.abspath(found) == os.path.abspath(path)
 

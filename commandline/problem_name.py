@@ -6,7 +6,8 @@ import re
 
 
 class ProblemName(str):
-    """The name of a problem, such as `p07_next_token_loss`. Its folder, its reference and a learner's file have the same name."""
+    """The name of a problem, such as `p07_next_token_loss`. Its folder, its reference and a learner's file have the
+    same name."""
 
     PATTERN = re.compile(r"p(\d\d)_([a-z0-9_]+)")
 

@@ -1,4 +1,5 @@
-"""Starts a command. Imports little, because a Ctrl-C while the command is being imported must also end in one sentence."""
+"""Starts a command. Imports little, because a Ctrl-C while the command is being imported must also end in one
+sentence."""
 
 import sys
 from importlib import import_module
@@ -17,8 +18,8 @@ def start(module: str) -> None:
 
 
 def repeat_lost_interrupts() -> None:
-    """Sends a Ctrl-C again if it came where Python ignores exceptions: in a finalizer, or while libraries watch the search for
-    garbage, as JAX and Hypothesis do."""
+    """Sends a Ctrl-C again if it came where Python ignores exceptions: in a finalizer, or while libraries watch the
+    search for garbage, as JAX and Hypothesis do."""
     usual = sys.unraisablehook
 
     def hook(unraisable: Any) -> None:

@@ -22,7 +22,8 @@ _CODE = re.compile(r"`[^`\n]{1,60}`")
 
 
 def width(stream: TextIO | None = None) -> int:
-    """The columns to write in: the terminal's, from 60 to 120. 80 where stdout, or the given stream, is not a terminal."""
+    """The columns to write in: the terminal's, from 60 to 120. 80 where stdout, or the given stream, is not a
+    terminal."""
     if not (stream or sys.stdout).isatty():
         return PLAIN
     return min(max(shutil.get_terminal_size((PLAIN, 24)).columns, NARROWEST), WIDEST)
@@ -53,7 +54,8 @@ def wrap(text: str, columns: int, indent: int = 0, first: str | None = None) -> 
 
 
 def fitted(text: str, stream: TextIO | None = None, indent: int = 0) -> str:
-    """A paragraph for stdout, or the given stream: wrapped on a terminal, and one line elsewhere, which a program can read.
+    """A paragraph for stdout, or the given stream: wrapped on a terminal, and one line elsewhere, which a program can
+    read.
 
     Lines of a list, which begin with spaces, stay lines.
     """

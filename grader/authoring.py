@@ -1,7 +1,8 @@
 """What the probes of a problem may use: everything else below `grader` may change without notice.
 
-A definition (`problem.py`) takes its vocabulary from `grader.problem` and `grader.checks`, a play from `grader.exhibits`, and
-probes (`probes.py`) from here. This module imports JAX, so only code that runs in a worker may import it.
+A definition (`problem.py`) takes its vocabulary from `grader.problem` and `grader.checks`, a play from
+`grader.exhibits`, and probes (`probes.py`) from here. This module imports JAX, so only code that runs in a worker may
+import it.
 """
 
 from grader.wire.program import STATE, Input, Program, state_numbers

@@ -10,15 +10,17 @@ YES = {0: "no", 1: "yes"}
 # The meaning of the numbers that describe the placement of an array, for each of its axes.
 PLACES = {-1: "on one device", 0: "not split", 1: "split over data", 2: "split over model", 3: "split over both"}
 
-# Part of the reference's memory is common to all programs (sums, a copy of the batch), so a correct program may need up to
-# half as much again. A program that holds everything at once, instead of part by part, needs at least five times as much.
+# Part of the reference's memory is common to all programs (sums, a copy of the batch), so a correct program may need up
+# to half as much again. A program that holds everything at once, instead of part by part, needs at least five times as
+# much.
 MEMORY = Tolerance(rtol=1.0, atol=0.0, room=3)
-# A correct step may be written with half as many operations again. A state that starts with a Python number has a weak type in
-# JAX, so its step is compiled a second time. Programs that hold every step have at least four times as many operations.
+# A correct step may be written with half as many operations again. A state that starts with a Python number has a weak
+# type in JAX, so its step is compiled a second time. Programs that hold every step have at least four times as many
+# operations.
 ONE_COPY = Tolerance(rtol=1.5, atol=0.0, room=1.4)
 
-# A correct program may compute each part twice for its backward pass, and so execute half as many operations again. One that
-# takes few rows at a time, where parts have twelve rows or more, executes at least five times as many.
+# A correct program may compute each part twice for its backward pass, and so execute half as many operations again. One
+# that takes few rows at a time, where parts have twelve rows or more, executes at least five times as many.
 PARTS = Tolerance(rtol=1.0, atol=0.0, room=2)
 
 
@@ -49,8 +51,8 @@ Wrt = Literal["parameters"] | Sequence[str]
 def output(entry: str, *, points: int, name: str = "output", **more: Any) -> Check:
     """A check that `entry` returns what the reference returns: the same leaves, shapes, dtypes and values.
 
-    A module's parameters are first filled by name. One option goes beyond Check's own fields: `fill="MiniGPT"` fills every such
-    module that a function entry constructs, and compares the keys that it was constructed with.
+    A module's parameters are first filled by name. One option goes beyond Check's own fields: `fill="MiniGPT"` fills
+    every such module that a function entry constructs, and compares the keys that it was constructed with.
     """
     options = {"entry": entry, **({"fill": more.pop("fill")} if "fill" in more else {})}
     return Check(name, points, "values", options, leaves="output", **more)
@@ -79,7 +81,8 @@ def output_and_gradient(
 def parameters(entry: str, *, points: int, initial: Sequence[str] = (), **more: Any) -> Check:
     """A check of the tree of a module's parameters: names, shapes and dtypes.
 
-    The leaves named in `initial` are also compared by initial value. Name only those that do not depend on random draws.
+    The leaves named in `initial` are also compared by initial value. Name only those that do not depend on random
+    draws.
     """
     options = {"entry": entry, "initial": list(initial)}
     return Check("parameters", points, "parameters", options, **more)
@@ -88,8 +91,8 @@ def parameters(entry: str, *, points: int, initial: Sequence[str] = (), **more: 
 def causality(entry: str, *, argument: str, points: int) -> Check:
     """A check that output `t` depends on inputs up to `t` only: changing a later input changes no bit of it.
 
-    `argument` is a float argument. Its first axis, and that of the output, is time. The problem needs a check `output`: an entry
-    that computes something else here than there fails.
+    `argument` is a float argument. Its first axis, and that of the output, is time. The problem needs a check `output`:
+    an entry that computes something else here than there fails.
     """
     return Check(
         "causality", points, "dependence", {"entry": entry, "argument": argument}, "depends", tolerance=EXACT, words=YES,
@@ -100,7 +103,8 @@ def causality(entry: str, *, argument: str, points: int) -> Check:
 
 
 def jit(entry: str, *, points: int, **more: Any) -> Check:
-    """A check that `entry` can be traced, and that one program returns the right outputs for two inputs of the same shapes."""
+    """A check that `entry` can be traced, and that one program returns the right outputs for two inputs of the same
+    shapes."""
     return Check("jit", points, "compiled", {"entry": entry}, traced=True, **more)
 
 
@@ -116,7 +120,8 @@ def _memory_in_words(_: Case, wrong: Difference) -> str:
 def memory(
     what: str, *, points: int, probe: str, options: Mapping[str, Any] | None = None, advice: str, **more: Any
 ) -> Check:
-    """A check that the compiled program's temporary memory is at most a multiple of the reference's, on the cases `large`."""
+    """A check that the compiled program's temporary memory is at most a multiple of the reference's, on the cases
+    `large`."""
     return Check(
         f"memory of one {what}", points, probe, options or {}, leaves="program.temporary_bytes", compare="at_most",
         tolerance=MEMORY, advice=advice, in_words=_memory_in_words, **{"cases": "large", **more},
@@ -128,7 +133,8 @@ def _parts_in_words(_: Case, wrong: Difference) -> str:
 
 
 def few_parts(what: str, *, points: int, probe: str, advice: str) -> Check:
-    """A check that a program takes no more and smaller parts than it is told to, on the cases `few`, which have few large parts.
+    """A check that a program takes no more and smaller parts than it is told to, on the cases `few`, which have few
+    large parts.
 
     With `memory`, where parts are many and small, it shows that a program takes parts of the size that it is told.
     """

@@ -1,8 +1,9 @@
 """What a play shows: stories, heat maps, curves, bars and tables, as data that checks itself.
 
-A `problems/pNN_slug/play.py` yields exhibits. They are made in the process of a submission and cross to the judge's side as
-numbers and short text, so nothing in them is trusted: every text is made printable and cut, every number is a float, every size
-has a limit. `grader.report.exhibits_terminal` and `grader.report.exhibits_page` draw them. Imports nothing heavy.
+A `problems/pNN_slug/play.py` yields exhibits. They are made in the process of a submission and cross to the judge's
+side as numbers and short text, so nothing in them is trusted: every text is made printable and cut, every number is a
+float, every size has a limit. `grader.report.exhibits_terminal` and `grader.report.exhibits_page` draw them. Imports
+nothing heavy.
 """
 
 import types
@@ -29,8 +30,8 @@ class ExhibitError(ValueError):
 
 @dataclass(frozen=True)
 class Token:
-    """A token of a story. `value` shades it, `kind` is an index into the story's kinds, and `others` are the likeliest tokens in
-    its place, with their probabilities."""
+    """A token of a story. `value` shades it, `kind` is an index into the story's kinds, and `others` are the likeliest
+    tokens in its place, with their probabilities."""
 
     text: str
     value: float | None = None
@@ -49,8 +50,8 @@ class Token:
 class Story:
     """A text of tokens. The first `given` are a prompt.
 
-    `meaning` says what the values of the tokens are, and `strongest` is the value of the strongest shade. `kinds` are the names
-    of groups of tokens. `separated` shows where each token ends.
+    `meaning` says what the values of the tokens are, and `strongest` is the value of the strongest shade. `kinds` are
+    the names of groups of tokens. `separated` shows where each token ends.
     """
 
     title: str
@@ -98,7 +99,8 @@ class Plane:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Values by row and column as shades from `low` to `high`. Several `planes` have the same labels and the same scale."""
+    """Values by row and column as shades from `low` to `high`. Several `planes` have the same labels and the same
+    scale."""
 
     title: str
     rows: tuple[str, ...]
@@ -143,7 +145,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """Curves over one axis, such as losses over steps. `log` makes the vertical axis logarithmic if all values are above 0."""
+    """Curves over one axis, such as losses over steps. `log` makes the vertical axis logarithmic if all values are
+    above 0."""
 
     title: str
     lines: tuple[Line, ...]
@@ -239,8 +242,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a play ended: the sentence that says why, if it ended early, the learner's own frames there, and what the learner's
-    code printed."""
+    """How a play ended: the sentence that says why, if it ended early, the learner's own frames there, and what the
+    learner's code printed."""
 
     said: str = ""
     frames: str = ""
@@ -255,8 +258,8 @@ def encode(exhibit: Exhibit | Progress) -> dict[str, Any]:
 
 
 def decode(values: Mapping[str, Any]) -> Exhibit | Progress:
-    """The exhibit of JSON values that come from an untrusted process. Raises ExhibitError on anything that `encode` does not
-    make."""
+    """The exhibit of JSON values that come from an untrusted process. Raises ExhibitError on anything that `encode`
+    does not make."""
     kind = values.get("kind")
     kinds = {**KINDS_OF_EXHIBITS, Progress.__name__: Progress}
     if type(kind) is not str or kind not in kinds:

@@ -9,8 +9,9 @@
 
 `%grade` also runs the other commands for learners, such as `%grade next` and `%grade doctor`.
 
-The code is graded in a confined process of its own, with the imports and definitions of earlier cells, as in a notebook that
-is handed in. A cell with `%%grade` is not run in the notebook. The process uses the CPU and leaves a GPU to the notebook.
+The code is graded in a confined process of its own, with the imports and definitions of earlier cells, as in a notebook
+that is handed in. A cell with `%%grade` is not run in the notebook. The process uses the CPU and leaves a GPU to the
+notebook.
 """
 
 import atexit
@@ -54,8 +55,9 @@ _SIGNATURE = "# Saved from a notebook, where it passed."
 def load_ipython_extension(ipython: Any) -> None:
     """Registers the magics and says what confines the code.
 
-    The course is that of the workspace, unless GRADE_COURSE names another. IPython has a `%page` of its own, which shows an
-    object in a pager. Learners need pages more often, so the one of the course takes its place until `%unload_ext`.
+    The course is that of the workspace, unless GRADE_COURSE names another. IPython has a `%page` of its own, which
+    shows an object in a pager. Learners need pages more often, so the one of the course takes its place until
+    `%unload_ext`.
     """
     magics = _Magics(ipython)
     ipython.grade_magics, ipython.grade_replaced = magics, ipython.find_line_magic("page")
@@ -123,8 +125,9 @@ class _Magics:
     def grade(self, line: str, cell: str | None = None) -> None:
         """Grades the cell for problem NN: `%%grade NN`. `%grade NN` grades what the cells before have defined.
 
-        What counts of the cells is what counts of a notebook that is handed in. Course modules are imported from the workspace,
-        which gets the code if it passes. Instead of NN, a command for learners: `%grade start [DIR]`, `%grade next`.
+        What counts of the cells is what counts of a notebook that is handed in. Course modules are imported from the
+        workspace, which gets the code if it passes. Instead of NN, a command for learners: `%grade start [DIR]`,
+        `%grade next`.
         """
         try:
             word, *rest = shlex.split(line)

@@ -13,8 +13,8 @@ from grader.wire.compare import Leaf, errors
 class Margin:
     """The safety margin of one check's tolerance. Errors are in units of the tolerance.
 
-    `right` is the largest error of a correct program, and `wrong` the smallest error of a wrong one. `room` is the factor by
-    which they must stay away from 1.
+    `right` is the largest error of a correct program, and `wrong` the smallest error of a wrong one. `room` is the
+    factor by which they must stay away from 1.
     """
 
     check: str

@@ -1,6 +1,7 @@
 """The types that define a problem: Problem, Entry, Cases, Case, Check, Tolerance.
 
-Imported by every `problems/*/problem.py`, by the judge and by the workers. Imports nothing heavy, so that `grade list` is fast.
+Imported by every `problems/*/problem.py`, by the judge and by the workers. Imports nothing heavy, so that `grade list`
+is fast.
 """
 
 from __future__ import annotations
@@ -38,11 +39,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The largest difference from the reference's value that passes: `atol * max(1, rms of the leaf) + rtol * |expected|`.
+    """The largest difference from the reference's value that passes: `atol * max(1, rms of the leaf) + rtol *
+    |expected|`.
 
-    An `at_most` comparison passes up to `expected * (1 + rtol) + atol`. `room` is the safety margin that makes a tolerance
-    sound: errors of correct programs must be that many times smaller than the tolerance, and errors of wrong ones that many
-    times larger. It is 10 for rounding errors. Where it is less, because the numbers are rough, a comment gives the reason.
+    An `at_most` comparison passes up to `expected * (1 + rtol) + atol`. `room` is the safety margin that makes a
+    tolerance sound: errors of correct programs must be that many times smaller than the tolerance, and errors of wrong
+    ones that many times larger. It is 10 for rounding errors. Where it is less, because the numbers are rough, a
+    comment gives the reason.
     """
 
     rtol: float
@@ -50,14 +53,16 @@ class Tolerance:
     room: float = 10.0
 
 
-# Measured: two correct float32 programs of this course's sizes (sums of at most a few hundred terms, a few layers) differ by
-# 2e-6 of a leaf's size. The tolerance is ten times that, and the smallest error of a misconception is 100 times the tolerance.
+# Measured: two correct float32 programs of this course's sizes (sums of at most a few hundred terms, a few layers)
+# differ by 2e-6 of a leaf's size. The tolerance is ten times that, and the smallest error of a misconception is 100
+# times the tolerance.
 FLOAT32 = Tolerance(rtol=2e-5, atol=2e-5)
 # Finite differences of float32 outputs of order one are accurate to about 1e-3.
 NUMERIC = Tolerance(rtol=1e-2, atol=1e-2)
 EXACT = Tolerance(rtol=0.0, atol=0.0)
-# Adam divides by the root of a mean square. Where a gradient is nearly 0, rounding decides the sign of the first step, and the
-# step is as long as the learning rate: 0.05 in these problems. A hundredth of that is far below the error of a wrong step.
+# Adam divides by the root of a mean square. Where a gradient is nearly 0, rounding decides the sign of the first step,
+# and the step is as long as the learning rate: 0.05 in these problems. A hundredth of that is far below the error of a
+# wrong step.
 ADAM = Tolerance(rtol=5e-4, atol=5e-4)
 
 
@@ -65,11 +70,11 @@ ADAM = Tolerance(rtol=5e-4, atol=5e-4)
 class Entry:
     """A function or class that is graded.
 
-    A function is called with the case's values named in `arguments`, in that order. A case may lack the last ones: then their
-    defaults count. Numbers stay Python numbers, and arrays are traced. A module is constructed from the values named in
-    `construct` and `rngs=`, then called with `arguments`. Where the page leaves a module's constructor open, `made_by` is the
-    function entry that constructs the module to grade. `returns` are the names of the parts of a returned tuple, as on the page.
-    Files that use the entry's former name, `formerly`, are still graded.
+    A function is called with the case's values named in `arguments`, in that order. A case may lack the last ones: then
+    their defaults count. Numbers stay Python numbers, and arrays are traced. A module is constructed from the values
+    named in `construct` and `rngs=`, then called with `arguments`. Where the page leaves a module's constructor open,
+    `made_by` is the function entry that constructs the module to grade. `returns` are the names of the parts of a
+    returned tuple, as on the page. Files that use the entry's former name, `formerly`, are still graded.
     """
 
     name: str
@@ -114,10 +119,11 @@ class Case:
 class Cases:
     """A family of cases: named sizes to draw from, and a function that makes the inputs.
 
-    `sizes` maps each name to its possible values, simplest first: a failing case shrinks toward the first. `make` receives
-    the drawn sizes and a seeded generator, and returns the inputs by name. Each new combination of sizes costs a
-    compilation, so `draws` is small. `show` returns what a report shows of the inputs by name, where these say little.
-    `covers` names the dimensions of `grader/course/dimensions.py` that these cases take to the size that people meet.
+    `sizes` maps each name to its possible values, simplest first: a failing case shrinks toward the first. `make`
+    receives the drawn sizes and a seeded generator, and returns the inputs by name. Each new combination of sizes costs
+    a compilation, so `draws` is small. `show` returns what a report shows of the inputs by name, where these say
+    little. `covers` names the dimensions of `grader/course/dimensions.py` that these cases take to the size that people
+    meet.
     """
 
     make: Callable[[Mapping[str, int], np.random.Generator], Mapping[str, Value]]
@@ -129,24 +135,26 @@ class Cases:
 
 @dataclass(frozen=True)
 class Check:
-    """One graded property: a probe that runs on the reference and on the submission, and the leaves of its output to compare.
+    """One graded property: a probe that runs on the reference and on the submission, and the leaves of its output to
+    compare.
 
-    `probe` names a function of `grader/worker/probes.py` or of the problem's own `probes.py`. It is called with `options`.
-    The leaves at or below `leaves` are compared. Those that begin with `program.` are measures of the compiled program; such a
-    check also needs the right values from that very program, up to `values_tolerance`. `traced` says that code that cannot be
-    traced fails: only a program counts, and the worker gets no number of a case's arrays. Checks with the same probe, options
-    and cases share one run. `words` maps the numbers of a coded leaf to words for the report, or returns that mapping for a case.
-    `advice` says what a failure usually means. `in_words` returns a sentence on a wrong value of a case, for leaves whose names
-    and indices say little.
+    `probe` names a function of `grader/worker/probes.py` or of the problem's own `probes.py`. It is called with
+    `options`. The leaves at or below `leaves` are compared. Those that begin with `program.` are measures of the
+    compiled program; such a check also needs the right values from that very program, up to `values_tolerance`.
+    `traced` says that code that cannot be traced fails: only a program counts, and the worker gets no number of a
+    case's arrays. Checks with the same probe, options and cases share one run. `words` maps the numbers of a coded leaf
+    to words for the report, or returns that mapping for a case. `advice` says what a failure usually means. `in_words`
+    returns a sentence on a wrong value of a case, for leaves whose names and indices say little.
 
-    `agrees_with` names a check on the same cases: the leaves `output` of both probes must agree, because a property of one
-    program says nothing about another. `saved_by` names a probe that runs first, in another process: the check's own probe
-    then gets nothing but the files that it left. `read` says that a process without the submission's code turns the probe's
-    arrays and files into the leaves to compare, with the function of the same name in READERS of `probes.py`. It also gets the
-    arrays of the probe that ran first, as `saved:NAME`. `partner` names a class of PARTNERS in `probes.py`: an object in another
-    process, which the probe asks with `subject.ask`, and whose arrays are added to the probe's. It knows the arrays of the case,
-    and the submission's process does not. `cpu_seconds` is how much computing the submission's process may do for a case; the
-    judge measures it. `calls` are the entries that the probe calls, if they are not all and the options name none.
+    `agrees_with` names a check on the same cases: the leaves `output` of both probes must agree, because a property of
+    one program says nothing about another. `saved_by` names a probe that runs first, in another process: the check's
+    own probe then gets nothing but the files that it left. `read` says that a process without the submission's code
+    turns the probe's arrays and files into the leaves to compare, with the function of the same name in READERS of
+    `probes.py`. It also gets the arrays of the probe that ran first, as `saved:NAME`. `partner` names a class of
+    PARTNERS in `probes.py`: an object in another process, which the probe asks with `subject.ask`, and whose arrays are
+    added to the probe's. It knows the arrays of the case, and the submission's process does not. `cpu_seconds` is how
+    much computing the submission's process may do for a case; the judge measures it. `calls` are the entries that the
+    probe calls, if they are not all and the options name none.
     """
 
     name: str
@@ -195,15 +203,15 @@ class Problem:
     """The definition of a problem: `PROBLEM` in `problems/pNN_slug/problem.py`. `grader.course.catalog` fills in
     `folder`, whose name is the problem's.
 
-    `builds_on` holds the numbers of the problems whose entries or ideas this one uses. `timeout` is in seconds. `long_runs`
-    means that its probes train, for seconds or minutes: they report progress, and a failure is explained with as few more runs as
-    possible. `mesh` are the numbers of devices along the axes `data` and `model` of the mesh on which placements are measured.
-    `places_inputs` says that its probes place all inputs as the page says: a program is measured only if it takes them there.
-    `row_by_row` names arrays of the case by probe: a witness refuses the probe's program unless it takes one row of these arrays
-    after another, all in one loop.
-    `forbids` are the dotted names of functions, classes and modules of libraries that the problem asks to write: the text of a
-    submission must not use them, nor what is below them. `allows` are the exceptions.
-    `without` gives, for each dimension that no case takes to the size that people meet, the reason.
+    `builds_on` holds the numbers of the problems whose entries or ideas this one uses. `timeout` is in seconds.
+    `long_runs` means that its probes train, for seconds or minutes: they report progress, and a failure is explained
+    with as few more runs as possible. `mesh` are the numbers of devices along the axes `data` and `model` of the mesh
+    on which placements are measured. `places_inputs` says that its probes place all inputs as the page says: a program
+    is measured only if it takes them there. `row_by_row` names arrays of the case by probe: a witness refuses the
+    probe's program unless it takes one row of these arrays after another, all in one loop. `forbids` are the dotted
+    names of functions, classes and modules of libraries that the problem asks to write: the text of a submission must
+    not use them, nor what is below them. `allows` are the exceptions. `without` gives, for each dimension that no case
+    takes to the size that people meet, the reason.
 
     A definition that is read again is the same problem: only the folder is compared.
     """
@@ -237,7 +245,8 @@ class Problem:
 
     @property
     def home(self) -> Path:
-        """The folder of the course that the problem's files belong to: another one than the selected, if it is included."""
+        """The folder of the course that the problem's files belong to: another one than the selected, if it is
+        included."""
         return self.folder.parent.parent
 
     @property

@@ -1,6 +1,7 @@
 """`pytest --workspace attempts`: one test for each check, for editors and course systems that run pytest.
 
-Each pytest in the environment loads this file, also without a workspace, so what needs the course is imported where it is used.
+Each pytest in the environment loads this file, also without a workspace, so what needs the course is imported where it
+is used.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ MAX_SHOWN = 1 << 20  # bytes of a file in which the place of an entry is looked 
 
 
 class CheckFailedError(AssertionError):
-    """A check that did not pass. The learner reads the message. VS Code calls a test with any other exception an error."""
+    """A check that did not pass. The learner reads the message. VS Code calls a test with any other exception an
+    error."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,11 +18,11 @@ HEADER = "".join(
 class Row:
     """The result for one problem: its line of the table, and a complaint about each defect.
 
-    `seeds` counts the seeds with which the reference passes, of the `asked` ones. `ideas` counts the variants of the reference
-    with a misconception, and `rejected` and `named` those that the checks reject and that are identified correctly. `claims`
-    counts the checks of a program, a process or a file, and `forged` those with forgeries, all of which lose their points.
-    `pitfalls` counts those of the page, and `covered` those with a misconception. `promised` counts the sentences that promise
-    something, and `kept` those with entries in `promises` whose checks see them.
+    `seeds` counts the seeds with which the reference passes, of the `asked` ones. `ideas` counts the variants of the
+    reference with a misconception, and `rejected` and `named` those that the checks reject and that are identified
+    correctly. `claims` counts the checks of a program, a process or a file, and `forged` those with forgeries, all of
+    which lose their points. `pitfalls` counts those of the page, and `covered` those with a misconception. `promised`
+    counts the sentences that promise something, and `kept` those with entries in `promises` whose checks see them.
     """
 
     problem: str

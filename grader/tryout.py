@@ -1,4 +1,5 @@
-"""What the scripts of `grade try` and the sessions of `grade repl` use: a check's own probe, run in the learner's process.
+"""What the scripts of `grade try` and the sessions of `grade repl` use: a check's own probe, run in the learner's
+process.
 
 Unlike the grader, it runs the code unconfined, without jit, and where a debugger can step through it.
 """
@@ -58,7 +59,8 @@ class Check:
     check: ProblemCheck
 
     def run(self, submission: ModuleType, case: Mapping[str, Any], seed: int) -> dict[str, Any]:
-        """What the check's probe returns for a submission, by name. Raises whatever the submission raises, with its traceback."""
+        """What the check's probe returns for a submission, by name. Raises whatever the submission raises, with its
+        traceback."""
         from grader.worker.main import Sources, WorkerState, prepare
         from grader.worker.subject import Subject
 

@@ -1,4 +1,5 @@
-"""Checks that problems are sound. Grades stubs, references, misconceptions and other correct programs as a learner's file."""
+"""Checks that problems are sound. Grades stubs, references, misconceptions and other correct programs as a learner's
+file."""
 
 import ast
 import functools
@@ -280,7 +281,8 @@ def _accepts(problem: Problem, reference: Reference, variant: str, seed: int, li
 
 
 def _verify_correct_programs(problem: Problem, reference: Reference, row: Row) -> None:
-    """The reference with every other seed, and correct programs in other styles, pass; and the tolerances have margins."""
+    """The reference with every other seed, and correct programs in other styles, pass; and the tolerances have
+    margins."""
     row.seeds = _passes(
         problem, reference, submission.reference(problem), row, range(1, row.asked + 1), "the reference"
     )
@@ -326,7 +328,8 @@ def _passes(
 
 
 def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
-    """Each check of a program, a process or a file has a forgery, and no forgery gets the points of a check that it forges."""
+    """Each check of a program, a process or a file has a forgery, and no forgery gets the points of a check that it
+    forges."""
     claims = [check for check in problem.checks if check.is_claim]
     forged: dict[str, list[bool]] = {}
     for path in catalog.forgeries(problem):
@@ -340,7 +343,8 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
                 row.complaints.append(f"{path.name} passes {result.check.name!r}")
 
     def lost(check: Check) -> list[bool]:
-        """Whether each forgery of the check loses it. Checks of one run that measure no program share their forgeries."""
+        """Whether each forgery of the check loses it. Checks of one run that measure no program share their
+        forgeries."""
         shared = [] if check.measures else [other for other in claims if other.run_key == check.run_key]
         return [one for other in (check, *shared) for one in forged.get(other.name, [])]
 
@@ -351,7 +355,8 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def forgery(problem: Problem, path: Path) -> Submission:
-    """A forgery, with the solutions of the problems that it imports: without these it would lose its checks for that."""
+    """A forgery, with the solutions of the problems that it imports: without these it would lose its checks for
+    that."""
     text = catalog.text_of(path)
     return Submission(path.name, imports.with_imports(problem.name, text, catalog.references(problem)))
 

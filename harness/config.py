@@ -1,4 +1,5 @@
-"""The settings of a run: one flat, frozen record made of parts, each with its rules. Code names the part that it reads."""
+"""The settings of a run: one flat, frozen record made of parts, each with its rules. Code names the part that it
+reads."""
 
 import dataclasses
 import json
@@ -318,7 +319,8 @@ class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerCo
         return parts | {"embed"} if self.tied_head and "head" in parts else parts
 
     def extended(self, steps: int) -> "Config":
-        """A copy with more steps after the schedule's end, at its last learning rate. The steps before stay what they are.
+        """A copy with more steps after the schedule's end, at its last learning rate. The steps before stay what they
+        are.
 
         Raises UsageError if there are not more.
         """

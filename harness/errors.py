@@ -4,7 +4,8 @@ from commandline import errors
 
 
 class HarnessError(errors.CommandError):
-    """Root of the harness's errors. By itself it means an internal error or a problem with this machine (exit code 3)."""
+    """Root of the harness's errors. By itself it means an internal error or a problem with this machine (exit code
+    3)."""
 
 
 class UsageError(HarnessError, errors.UsageError):

@@ -217,7 +217,8 @@ class ModelConfig(Settings):
 
     @property
     def repeats(self) -> int:
-        """How often the same layers follow one another: as often as there are layers, or groups of them with two kinds."""
+        """How often the same layers follow one another: as often as there are layers, or groups of them with two
+        kinds."""
         return self.num_layers // (self.attention_every or 1)
 
     def of_attention(self: M) -> M:
@@ -240,7 +241,8 @@ class ModelConfig(Settings):
 
     @property
     def rotated(self) -> int:
-        """How many of the numbers of a head `positions=rope` rotates: the first ones, or those beside the latent part."""
+        """How many of the numbers of a head `positions=rope` rotates: the first ones, or those beside the latent
+        part."""
         return self.d_rope or int(self.per_head * self.rotary_fraction)
 
     @property

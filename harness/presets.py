@@ -85,7 +85,8 @@ FINE_TUNING: Mapping[str, Any] = types.MappingProxyType(
         weight_decay=0.0, eval_every=50,
     )
 )  # fmt: skip
-# What adapters need besides: about ten times the learning rate, and all words of a text, which the base may never have seen.
+# What adapters need besides: about ten times the learning rate, and all words of a text, which the base may never have
+# seen.
 ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
     {**FINE_TUNING, "learning_rate": 2e-2, "lora_targets": "attn,mlp,embed,head"}
 )
@@ -141,7 +142,8 @@ def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
 
 
 def is_imported(config: Config) -> bool:
-    """Whether the model came in Hugging Face's format, perhaps through other runs with pieces. Its other settings do not tell."""
+    """Whether the model came in Hugging Face's format, perhaps through other runs with pieces. Its other settings do
+    not tell."""
     return config.imported or config.base.startswith(HUGGING_FACE)
 
 

@@ -1,7 +1,7 @@
 """Several processes that train together: how they find each other, what the first decides for all, and when they stop.
 
-Messages between them are short texts in the key-value store of JAX's coordinator. Nothing here computes on devices, whose
-collectives time out while a process is busy.
+Messages between them are short texts in the key-value store of JAX's coordinator. Nothing here computes on devices,
+whose collectives time out while a process is busy.
 """
 
 import contextlib
@@ -26,7 +26,8 @@ _ERRORS = {kind.__name__: kind for kind in (HarnessError, UsageError, PieceError
 
 @dataclass(frozen=True)
 class Processes:
-    """How this process finds the others. `number` is 0 for those that a launcher has started, which JAX finds itself."""
+    """How this process finds the others. `number` is 0 for those that a launcher has started, which JAX finds
+    itself."""
 
     coordinator: str | None
     number: int
@@ -112,7 +113,8 @@ def is_first() -> bool:
 
 
 def decided_by_first(decide: Callable[[], T]) -> T:
-    """What `decide` returns in the first process, in all of them: something that JSON can hold. All must call this alike.
+    """What `decide` returns in the first process, in all of them: something that JSON can hold. All must call this
+    alike.
 
     An error in the first process is raised in all: none waits for one that has ended.
     """
@@ -131,7 +133,8 @@ def decided_by_first(decide: Callable[[], T]) -> T:
 
 
 def first_alone(work: Callable[[], T]) -> T:
-    """`work` in the first process, then in the others, which may find what the first has written. An error is raised in all."""
+    """`work` in the first process, then in the others, which may find what the first has written. An error is raised in
+    all."""
     found: list[T] = []
 
     def first() -> None:
@@ -182,8 +185,8 @@ def _store() -> Any:
 def preemption() -> Iterator[Callable[[int], bool]]:
     """Yields a function that says after each step, in all processes alike, whether to stop after this one.
 
-    SIGTERM, in any process, makes them agree on a step, by the service of JAX that listens to it. Ctrl-C and a closed terminal
-    count as SIGTERM here.
+    SIGTERM, in any process, makes them agree on a step, by the service of JAX that listens to it. Ctrl-C and a closed
+    terminal count as SIGTERM here.
     """
     from jax.experimental.multihost_utils import reached_preemption_sync_point
 
@@ -201,6 +204,7 @@ def preemption() -> Iterator[Callable[[int], bool]]:
 
 
 def closed_terminal() -> list[int]:
-    """SIGHUP, which a terminal sends when it closes; nothing under nohup, which ignores it, and where it does not exist."""
+    """SIGHUP, which a terminal sends when it closes; nothing under nohup, which ignores it, and where it does not
+    exist."""
     number = getattr(signal, "SIGHUP", None)
     return [] if number is None or signal.getsignal(number) == signal.SIG_IGN else [number]

@@ -65,5 +65,6 @@ class CacheConfig(Settings):
     )
 
     def fewest_blocks(self, context: int) -> int:
-        """How many blocks the longest text needs: those of a whole context, and one to copy its prompt's last block into."""
+        """How many blocks the longest text needs: those of a whole context, and one to copy its prompt's last block
+        into."""
         return -(-context // self.cache_block_size) + 1

@@ -42,7 +42,8 @@ SEEDS = Range(at_least=0, below=2**32)
 def setting(default: Any, help_text: str, *, allowed: Range | None = None, machine: bool = False) -> Any:
     """A field of `Settings` with its help and its range. The choices of a `Literal` are part of its type.
 
-    A `machine` setting changes where and how fast a run computes, not what. A run may be resumed with another value of it.
+    A `machine` setting changes where and how fast a run computes, not what. A run may be resumed with another value of
+    it.
     """
     return field(default=default, metadata={"help": help_text, "range": allowed, "machine": machine})
 
@@ -52,7 +53,8 @@ S = TypeVar("S", bound="Settings")  # typing.Self is not understood by beartype 
 
 @dataclass(frozen=True)
 class Settings:
-    """A record of settings. Raises UsageError, naming the setting, if a value is out of range or two values conflict."""
+    """A record of settings. Raises UsageError, naming the setting, if a value is out of range or two values
+    conflict."""
 
     # Names of settings in other programs, for the hint on an unknown one; former names with the new name and values.
     called_elsewhere: ClassVar[typing.Mapping[str, str]] = {}
@@ -88,7 +90,8 @@ class Settings:
         return dataclasses.replace(self, **parsed)
 
     def differences(self: S, other: S) -> list[str]:
-        """The settings that change the result of a run and differ, as `key: this one -> the other`; of lists what differs."""
+        """The settings that change the result of a run and differ, as `key: this one -> the other`; of lists what
+        differs."""
         names = [entry.name for entry in dataclasses.fields(self) if not entry.metadata.get("machine")]
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
         return [

@@ -1,4 +1,5 @@
-"""The learner's files as the studio reads and writes them: by problem only, never through a link, never over a newer text."""
+"""The learner's files as the studio reads and writes them: by problem only, never through a link, never over a newer
+text."""
 
 import hashlib
 from dataclasses import dataclass
@@ -49,7 +50,8 @@ def read(space: Workspace, problem: Problem) -> AttemptFile:
 
 
 def submit(space: Workspace, problem: Problem, text: str, base: str) -> tuple[AttemptFile, Submission]:
-    """Saves a text as `save` does, for a page that cannot show two texts, and reads what is graded. Raises UsageError."""
+    """Saves a text as `save` does, for a page that cannot show two texts, and reads what is graded. Raises
+    UsageError."""
     try:
         saved = save(space, problem, text, base)
         return saved, submission.read(problem, space.file(problem), space.modules)

@@ -1,4 +1,5 @@
-"""Connections to the studio's port. Every program on the machine can open them, so they must soon send a valid request."""
+"""Connections to the studio's port. Every program on the machine can open them, so they must soon send a valid
+request."""
 
 import asyncio
 from typing import Any
@@ -11,7 +12,8 @@ BACKLOG = 64  # connections accepted in one step: far fewer than that, so that e
 
 
 class Connection(H11Protocol):
-    """A connection that is closed unless `admit` is called in time. Requests find it in `scope["state"]["connection"]`."""
+    """A connection that is closed unless `admit` is called in time. Requests find it in
+    `scope["state"]["connection"]`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -1,11 +1,11 @@
 """What every request must show before the studio answers, and what every answer tells the browser.
 
-Other programs and other web pages on this machine can reach the port. So a request needs the path and the cookie that only the
-address printed in the terminal leads to, the name of this server as its host, and, if it changes anything, a page of the studio
-as its origin. `keys` says what the secrets are.
+Other programs and other web pages on this machine can reach the port. So a request needs the path and the cookie that
+only the address printed in the terminal leads to, the name of this server as its host, and, if it changes anything, a
+page of the studio as its origin. `keys` says what the secrets are.
 
-Behind a proxy that knows its users, such as a Jupyter server, the proxy's secret is what leads to the path and the cookie, and
-the host is the name that the proxy was asked for.
+Behind a proxy that knows its users, such as a Jupyter server, the proxy's secret is what leads to the path and the
+cookie, and the host is the name that the proxy was asked for.
 """
 
 import contextlib
@@ -55,8 +55,8 @@ def policy(nonce: str) -> str:
 
 @dataclass(frozen=True)
 class Front:
-    """Where browsers reach the studio: at a port of this machine, or below the `prefix` of a proxy, which sends `secret` in the
-    header PROXY of each request."""
+    """Where browsers reach the studio: at a port of this machine, or below the `prefix` of a proxy, which sends
+    `secret` in the header PROXY of each request."""
 
     port: int = 0
     prefix: str = ""
@@ -73,7 +73,8 @@ class Front:
         return headers.get("host", "") in (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
 
     def host(self, headers: Headers) -> str:
-        """The host and port that the browser asked. A page of another address cannot add the header of a proxy to a request."""
+        """The host and port that the browser asked. A page of another address cannot add the header of a proxy to a
+        request."""
         forwarded = headers.get("x-forwarded-host", "").partition(",")[0].strip() if self.is_proxy else ""
         return forwarded or headers.get("host", "")
 
@@ -153,10 +154,11 @@ class Guard:
         return _refused(f"Open the studio {where}.", 403)
 
     def _admit(self, scope: Scope, path: str, query: list[tuple[str, str]]) -> Response:
-        """Turns the token of the address, or the secret of the proxy, into the cookie, and leads to the path that it is for.
+        """Turns the token of the address, or the secret of the proxy, into the cookie, and leads to the path that it is
+        for.
 
-        A page of its own does so: a browser that comes from the file that `grade web` opens would not send a strict cookie to
-        where a redirect leads.
+        A page of its own does so: a browser that comes from the file that `grade web` opens would not send a strict
+        cookie to where a redirect leads.
         """
         scope["state"]["connection"].admit()
         query = [(name, value) for name, value in query if name != "token"]

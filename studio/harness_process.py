@@ -1,4 +1,5 @@
-"""Starts `harness` as a process of its own: it loads JAX, and perhaps a learner's code, neither of which the studio does."""
+"""Starts `harness` as a process of its own: it loads JAX, and perhaps a learner's code, neither of which the studio
+does."""
 
 import contextlib
 import os
@@ -31,7 +32,8 @@ def stop(process: "subprocess.Popen[str]") -> None:
 
 
 def end(process: "subprocess.Popen[str]") -> bool:
-    """Waits until a process has ended that was asked to. Kills it if that takes long. Returns whether it ended in time."""
+    """Waits until a process has ended that was asked to. Kills it if that takes long. Returns whether it ended in
+    time."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_PATIENCE)
         return True

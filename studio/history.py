@@ -88,7 +88,8 @@ class History:
         return int(row[0])
 
     def attempt_with(self, problem: str, text: str) -> int:
-        """The number of the newest attempt with this text, which is kept if there is none. Others may have been saved since."""
+        """The number of the newest attempt with this text, which is kept if there is none. Others may have been saved
+        since."""
         data = zlib.compress(text.encode())
         with self._lock:
             row = self._db.execute(
@@ -126,7 +127,8 @@ class History:
             self._db.execute("insert or replace into exhibit values (?, ?)", [problem, data])
 
     def exhibits(self) -> dict[str, Exhibit]:
-        """The last exhibit that was shown, by problem. Leaves out what another version kept that this one cannot read."""
+        """The last exhibit that was shown, by problem. Leaves out what another version kept that this one cannot
+        read."""
         with self._lock:
             rows = self._db.execute("select problem, data from exhibit").fetchall()
         found = dict[str, Exhibit]()

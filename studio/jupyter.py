@@ -1,8 +1,8 @@
-"""The studio inside of a Jupyter server, such as those of JupyterHub and Binder. jupyter-server-proxy finds `setup` through an
-entry point, starts `main` when somebody opens the studio, and lets nobody through who is not logged in.
+"""The studio inside of a Jupyter server, such as those of JupyterHub and Binder. jupyter-server-proxy finds `setup`
+through an entry point, starts `main` when somebody opens the studio, and lets nobody through who is not logged in.
 
-Its address is below the server's own: `/user/ada/gpt-kata/`. There is no port, only a socket in a private folder, and the server
-adds a secret to each request, so that no other program of the machine is taken for it.
+Its address is below the server's own: `/user/ada/gpt-kata/`. There is no port, only a socket in a private folder, and
+the server adds a secret to each request, so that no other program of the machine is taken for it.
 """
 
 import os
@@ -41,7 +41,8 @@ def setup() -> dict[str, Any]:
 
 
 def main(path: str, base_url: str) -> None:
-    """Serves the studio on a Unix socket to a Jupyter server with this base URL. The workspace is that of the current folder."""
+    """Serves the studio on a Unix socket to a Jupyter server with this base URL. The workspace is that of the current
+    folder."""
     from grader.course import selection, workspace
     from studio import server
 

@@ -1,12 +1,12 @@
 """The secrets of one start of the studio, and how a page that outlives it gets those of the next.
 
-A browser is admitted by the token in the printed address. Every later request needs two secrets: the path that all pages are
-below, and a cookie that the browser sends to that path only. The same host has other servers, on other ports, and the browser
-sends cookies to them, too; but they do not know the path.
+A browser is admitted by the token in the printed address. Every later request needs two secrets: the path that all
+pages are below, and a cookie that the browser sends to that path only. The same host has other servers, on other ports,
+and the browser sends cookies to them, too; but they do not know the path.
 
-All of these are new at each start. A page that is open holds a renewal key as well. It never sends it: it signs the challenge of
-the present start with it, and takes an answer only if it is signed with it, too. So a program that has taken over the port in
-between learns nothing that it could use, and the page does not follow it.
+All of these are new at each start. A page that is open holds a renewal key as well. It never sends it: it signs the
+challenge of the present start with it, and takes an answer only if it is signed with it, too. So a program that has
+taken over the port in between learns nothing that it could use, and the page does not follow it.
 """
 
 import contextlib
@@ -39,7 +39,8 @@ class Keys:
     challenge: str = field(default_factory=_secret)
 
     def signer(self, proof: str, host: str) -> str | None:
-        """The renewal key, of this start or an earlier one, with which a page has signed the challenge for this host and port."""
+        """The renewal key, of this start or an earlier one, with which a page has signed the challenge for this host
+        and port."""
         known = (self.renewal, *self.former)
         return next((key for key in known if matches(proof, signature(key, f"{host} {self.challenge}"))), None)
 
@@ -59,8 +60,8 @@ def matches(offered: str, secret: str) -> bool:
 
 
 def new(place: str, prefix: str = "") -> Keys:
-    """Keys for a start on a port, or at another place, below a prefix. Their renewal key is kept in the cache folder for the next
-    start there, if there is one."""
+    """Keys for a start on a port, or at another place, below a prefix. Their renewal key is kept in the cache folder
+    for the next start there, if there is one."""
     path = cache_folder("GRADE_STUDIO", "studio") / f"renewal-{place}"
     keys = Keys(_former(path), path=f"{prefix}/{secrets.token_urlsafe(16)}")
     with contextlib.suppress(OSError):  # without a cache folder, no page survives a restart

@@ -26,7 +26,8 @@ SAVED, STOPPED = "Stopped: the file was saved.", "Stopped."
 
 @dataclass
 class _Showing:
-    """One play of a file, and what it has shown. `stopped` says why it was ended from outside, and `ended` what is at its end."""
+    """One play of a file, and what it has shown. `stopped` says why it was ended from outside, and `ended` what is at
+    its end."""
 
     problem: Problem
     submission: Submission | None

@@ -1,4 +1,5 @@
-"""Runs the studio: at a port of this machine, whose address it prints, or for a proxy. Ends everything that it started."""
+"""Runs the studio: at a port of this machine, whose address it prints, or for a proxy. Ends everything that it
+started."""
 
 import contextlib
 import socket
@@ -22,7 +23,8 @@ DOOR = ".studio.html"
 
 
 def serve(space: Workspace, runs: Path, port: int, *, opens_browser: bool) -> None:
-    """Serves the studio until Ctrl-C. Creates the workspace if it does not exist. `runs` is the folder of the harness's runs."""
+    """Serves the studio until Ctrl-C. Creates the workspace if it does not exist. `runs` is the folder of the harness's
+    runs."""
     _serve_on_port(_studio(space, runs), app.LEARNER, space.folder, port, opens_browser=opens_browser)
 
 

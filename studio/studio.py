@@ -71,7 +71,8 @@ class Studio:
         return file
 
     def grade(self, problem: Problem) -> None:
-        """Grades the learner's file as it is. Ends a play, which was of a former text and would take time from the grading."""
+        """Grades the learner's file as it is. Ends a play, which was of a former text and would take time from the
+        grading."""
         self.plays.stop(plays.SAVED)
         self.grading.request(problem)
 

@@ -34,7 +34,8 @@ class Trials:
         self._lock = threading.Lock()
 
     def write(self, problem: Problem, report: Report) -> tuple[str, str]:
-        """Writes the script for a report. Returns its name, and what is said of it. Raises UsageError if it cannot be written."""
+        """Writes the script for a report. Returns its name, and what is said of it. Raises UsageError if it cannot be
+        written."""
         path, kept = script.write_beside(self._space.file(problem), script.Tried.of(report))
         return path.name, f"Your edited copy is now {kept.name}." if kept else ""
 

@@ -15,7 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-# Where an environment forbids bytecode files, each of the hundreds of processes would compile the project's modules again.
+# Where an environment forbids bytecode files, each of the hundreds of processes would compile the project's modules
+# again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -30,8 +31,8 @@ from grader.resident.server import Server
 from grader.worker.xla_flags import QUICK_TO_COMPILE
 from tests.forked import ROOT, Preloaded
 
-# For this process, whose JAX reads them once, when a test file first uses it, and for those that tests start. A second thread for
-# each of these small matrix products costs more than it saves.
+# For this process, whose JAX reads them once, when a test file first uses it, and for those that tests start. A second
+# thread for each of these small matrix products costs more than it saves.
 os.environ["XLA_FLAGS"] = f"{QUICK_TO_COMPILE} --xla_cpu_multi_thread_eigen=false"
 
 settings.register_profile("course", deadline=None)  # a first call compiles
@@ -40,12 +41,12 @@ settings.load_profile("course")
 # A test run in the background of a script ignores Ctrl-C, and so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A process of the tests holds millions of objects, most of them traced programs that JAX keeps. To look for garbage among them as
-# often as Python does by default takes a twentieth of the time of all tests.
+# A process of the tests holds millions of objects, most of them traced programs that JAX keeps. To look for garbage
+# among them as often as Python does by default takes a twentieth of the time of all tests.
 gc.set_threshold(10_000, 50, 100)
 
-# Parts of the names of tests that take a minute or more. They run first, so that no core is idle at the end. Of the capstone's,
-# only one does: it leaves reference outputs, which are training runs, in the cache for the others.
+# Parts of the names of tests that take a minute or more. They run first, so that no core is idle at the end. Of the
+# capstone's, only one does: it leaves reference outputs, which are training runs, in the cache for the others.
 LONG = (
     "killed_at_random",
     "every_reference",
@@ -57,8 +58,9 @@ def _with_room(function: Callable[[], Any]) -> Any:
     return function()
 
 
-# Python keeps its frames in blocks of 16 KB. Where a call does not fit, it asks the system for a block, and returns it after the
-# call. A loop at the end of a block does so at every turn. A frame this large gets a block in which all further calls fit.
+# Python keeps its frames in blocks of 16 KB. Where a call does not fit, it asks the system for a block, and returns it
+# after the call. A loop at the end of a block does so at every turn. A frame this large gets a block in which all
+# further calls fit.
 _with_room.__code__ = _with_room.__code__.replace(co_stacksize=1 << 17)
 
 
@@ -112,7 +114,8 @@ NO_SHIFT = "logits[:-1], token_ids[:-1]"  # a misconception of problem 07, as it
 
 
 def misconception_name(problem: str, replacement: str) -> str:
-    """The name of the misconception that puts `replacement` into the reference. Tests do not quote names: authors reword them."""
+    """The name of the misconception that puts `replacement` into the reference. Tests do not quote names: authors
+    reword them."""
     misconceptions = catalog.misconceptions(catalog.find(problem))
     return next(item.name for item in misconceptions if any(replacement in form for form in item.replace))
 
@@ -139,8 +142,9 @@ def write_program(path: Path, root: Path = ROOT) -> None:
     path.chmod(0o755)
 
 
-# Linux gives a process 65,530 mappings of memory, and XLA dies for want of one. Each program takes three or more, and a thousand
-# mappings take a tenth of a gigabyte. To forget the programs takes seconds, and what is needed again must be traced and loaded.
+# Linux gives a process 65,530 mappings of memory, and XLA dies for want of one. Each program takes three or more, and a
+# thousand mappings take a tenth of a gigabyte. To forget the programs takes seconds, and what is needed again must be
+# traced and loaded.
 MAPPINGS, MOST_MAPPINGS = Path("/proc/self/maps"), 20_000
 
 
@@ -172,7 +176,8 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def options_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that runs in this process, and not in one of its own, does not change how later tests spell commands."""
+    """A command that runs in this process, and not in one of its own, does not change how later tests spell
+    commands."""
     monkeypatch.setattr(invocation, "_options", {})
 
 

@@ -1,4 +1,5 @@
-"""Runs commands in processes that are forked from one which has imported them: the imports take longer than most commands.
+"""Runs commands in processes that are forked from one which has imported them: the imports take longer than most
+commands.
 
 The process runs this file alone, so that it imports nothing of the tests.
 """
@@ -19,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Preloaded:
-    """A process that has imported `modules`. Each command is the `main` of the first, in a fork of it. Used by one thread.
+    """A process that has imported `modules`. Each command is the `main` of the first, in a fork of it. Used by one
+    thread.
 
     `flags` are those of Python.
     """
@@ -29,7 +31,8 @@ class Preloaded:
         self._server: subprocess.Popen[str] | None = None
 
     def run(self, arguments: list[str], folder: Path, env: dict[str, str], timeout: float) -> tuple[int, str, str]:
-        """The exit code, stdout and stderr of a command in `folder`. Raises TimeoutError if it runs for `timeout` seconds.
+        """The exit code, stdout and stderr of a command in `folder`. Raises TimeoutError if it runs for `timeout`
+        seconds.
 
         What is read when a process starts or imports, such as JAX's own variables, is as it was for the first command.
         """

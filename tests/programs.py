@@ -1,7 +1,8 @@
 """What JAX makes of a program, made once for all tests: its MLIR context, and what is compiled.
 
-A test that calls JAX's operations one by one compiles dozens of small programs, most of which another test has compiled, in this
-process or in another. By default, JAX takes 3 ms and a megabyte of memory for the context of each, and compiles it in 10 ms.
+A test that calls JAX's operations one by one compiles dozens of small programs, most of which another test has
+compiled, in this process or in another. By default, JAX takes 3 ms and a megabyte of memory for the context of each,
+and compiles it in 10 ms.
 """
 
 import os
@@ -21,7 +22,8 @@ _loaded: dict[str, tuple[Any, int]] = {}  # executables, and the seconds to comp
 
 
 class Folder(CacheInterface):
-    """Compiled programs in a folder that several processes share. From that of JAX, they can read what is half written."""
+    """Compiled programs in a folder that several processes share. From that of JAX, they can read what is half
+    written."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)

@@ -1,5 +1,5 @@
-"""A learner's way without fork, namespaces, Landlock and seccomp, as on macOS. Simulated: the modules that choose their system
-when they are imported are imported first, and then Python says that it runs on another one."""
+"""A learner's way without fork, namespaces, Landlock and seccomp, as on macOS. Simulated: the modules that choose their
+system when they are imported are imported first, and then Python says that it runs on another one."""
 
 import os
 import shutil

@@ -1,7 +1,8 @@
-"""The private parts of JAX, Flax and Orbax that the project uses still do what it uses them for: a test for each of them.
+"""The private parts of JAX, Flax and Orbax that the project uses still do what it uses them for: a test for each of
+them.
 
-`docs/maintaining.md` lists them. Where a private part makes up for something that JAX lacks, its test also asserts that JAX still
-lacks it. So this file says which part a new version has moved, and which part the project no longer needs.
+`docs/maintaining.md` lists them. Where a private part makes up for something that JAX lacks, its test also asserts that
+JAX still lacks it. So this file says which part a new version has moved, and which part the project no longer needs.
 """
 
 import importlib

@@ -1,4 +1,5 @@
-"""The book: built without a network, every page whole, drawings, formulas and hints in it, and nothing fetched from elsewhere."""
+"""The book: built without a network, every page whole, drawings, formulas and hints in it, and nothing fetched from
+elsewhere."""
 
 import json
 import re

@@ -46,7 +46,8 @@ def _build(source: Path, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment that has the wheel and what it requires, linked from this one: nothing is downloaded."""
+    """The programs of an environment that has the wheel and what it requires, linked from this one: nothing is
+    downloaded."""
     return _installed(next(built.glob("*.whl")), tmp_path_factory.mktemp("bare") / "venv")
 
 

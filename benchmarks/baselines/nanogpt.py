@@ -1,5 +1,6 @@
-"""A GPT-2 in eager PyTorch with the choices of nanoGPT, rewritten from its description: pre-LN blocks without biases, fused
-attention, a tied head, AdamW without decay of vectors, clipping at 1. Its settings for a CPU do not compile the model."""
+"""A GPT-2 in eager PyTorch with the choices of nanoGPT, rewritten from its description: pre-LN blocks without biases,
+fused attention, a tied head, AdamW without decay of vectors, clipping at 1. Its settings for a CPU do not compile the
+model."""
 
 import torch
 from torch import nn

@@ -1,5 +1,5 @@
-"""The miniGPT of the JAX tutorial, rewritten from its description: a Python loop over post-LN blocks, Adam, and a loss over
-all logits at once."""
+"""The miniGPT of the JAX tutorial, rewritten from its description: a Python loop over post-LN blocks, Adam, and a loss
+over all logits at once."""
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +61,8 @@ def train_step(model, optimizer, metrics, batch):
 
 
 def batch_of(rows: list[list[int]]):
-    """The tutorial's batch: a transposed list of columns. The targets are the inputs shifted left, with a 0 at the end."""
+    """The tutorial's batch: a transposed list of columns. The targets are the inputs shifted left, with a 0 at the
+    end."""
     inputs = np.array([list(column) for column in zip(*rows, strict=True)]).T
     targets = np.concatenate([inputs[:, 1:], np.zeros((len(rows), 1), inputs.dtype)], axis=1)
     return jnp.asarray(inputs, jnp.int32), jnp.asarray(targets, jnp.int32)

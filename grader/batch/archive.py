@@ -39,8 +39,8 @@ class RefusedFileError(Exception):
 class File:
     """A file, by its path relative to the top folder.
 
-    `read` returns at most the given number of bytes or raises RefusedFileError. `refused` says why the file cannot be read, if
-    that is known without reading it. `size` is the size that an archive declares.
+    `read` returns at most the given number of bytes or raises RefusedFileError. `refused` says why the file cannot be
+    read, if that is known without reading it. `size` is the size that an archive declares.
     """
 
     path: PurePosixPath
@@ -92,7 +92,8 @@ class Expansion:
         self._count = self._size = 0
 
     def files(self, file: File) -> list[File]:
-        """The files in an archive, which counts as a folder of its name; any other file alone. An archive in it is not opened.
+        """The files in an archive, which counts as a folder of its name; any other file alone. An archive in it is not
+        opened.
 
         An archive that is damaged, or exceeds the limits, is returned as a refused file.
         """
@@ -232,7 +233,8 @@ def _zip_files(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[Fil
 
 
 def _with_other_names(source: Path | io.BytesIO) -> io.BytesIO:
-    """A copy of a zip archive in which names that are not UTF-8, as they claim to be, are marked as the older code page 437.
+    """A copy of a zip archive in which names that are not UTF-8, as they claim to be, are marked as the older code page
+    437.
 
     Raises RefusedFileError if it is too large to copy.
     """
@@ -303,7 +305,8 @@ def _check_size(count: int, size: int, most_files: int = MOST_FILES, most_bytes:
 
 
 def _safe_path(inside: PurePosixPath, name: str) -> tuple[PurePosixPath, str]:
-    """The path of an archive's file without parts that lead out of the archive, and why the file is refused if it had any."""
+    """The path of an archive's file without parts that lead out of the archive, and why the file is refused if it had
+    any."""
     parts = PurePosixPath(one_line(name.replace("\\", "/"))).parts
     if ".." in parts or (parts and parts[0].endswith(("/", ":"))):
         safe = [part for part in parts if part != ".." and not part.endswith(("/", ":"))]

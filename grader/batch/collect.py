@@ -29,7 +29,8 @@ NOT_GRADED = "which is not graded here"  # the end of the reason why a file for 
 class IntakeItem:
     """One learner's work on one problem: a submission, or the reason why there is nothing to grade.
 
-    `submitted` is the time of the export's stamp, and `late` its mark. `members` names the group that handed it in, if one did.
+    `submitted` is the time of the export's stamp, and `late` its mark. `members` names the group that handed it in, if
+    one did.
     """
 
     learner: str
@@ -58,7 +59,8 @@ class UnusedFile:
 
     @property
     def may_be_a_submission(self) -> bool:
-        """Whether the file could be meant for a problem that nothing was handed in for: its own problem is not known."""
+        """Whether the file could be meant for a problem that nothing was handed in for: its own problem is not
+        known."""
         return not self.is_for_another_problem and not self.reason.startswith(NOT_CHOSEN)
 
 

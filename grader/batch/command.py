@@ -51,7 +51,8 @@ MOST_SHOWN = 20  # learners in a note
 
 
 def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[str]:
-    """Grades new and changed submissions, writes the results, and yields lines for the terminal. Raises CommandError."""
+    """Grades new and changed submissions, writes the results, and yields lines for the terminal. Raises
+    CommandError."""
     _require_consistent(options)
     _require_apart(submissions, results)
     if options.feedback:
@@ -86,7 +87,8 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
 
 
 class _Batch:
-    """The steps of one batch, in order. Each yields lines for the terminal, and leaves for the next what it has found out."""
+    """The steps of one batch, in order. Each yields lines for the terminal, and leaves for the next what it has found
+    out."""
 
     def __init__(
         self,
@@ -250,7 +252,8 @@ def _require_apart(submissions: Path, results: Path) -> None:
 
 
 def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
-    """Adds the learners whose submissions are stored but who are not in this export, and yields what a teacher should know."""
+    """Adds the learners whose submissions are stored but who are not in this export, and yields what a teacher should
+    know."""
     submitters, people = store.submitters(), store.people()
     absent = sorted(submitters.keys() - set(intake_.learners))
     for learner in absent:
@@ -268,7 +271,8 @@ def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
 
 
 def _like_the_last(results: Path, options: BatchOptions) -> tuple[BatchOptions, list[str]]:
-    """The options with the files of the last batch where this one names none, and notes on these: without them, marks change."""
+    """The options with the files of the last batch where this one names none, and notes on these: without them, marks
+    change."""
     if not (results / DATABASE).is_file():
         return options, []
     try:

@@ -1,7 +1,8 @@
 """Runs work on a learner's files in a process of its own, confined and limited: its failure is that learner's line.
 
-The parsers of archives, notebooks and Python files were not made for files that are made against them: these take hours, fill the
-memory, or raise errors that nobody expects. The process that calls `each` forks, so it has only one thread and no secrets.
+The parsers of archives, notebooks and Python files were not made for files that are made against them: these take
+hours, fill the memory, or raise errors that nobody expects. The process that calls `each` forks, so it has only one
+thread and no secrets.
 """
 
 import json
@@ -37,8 +38,8 @@ _MEMORY = f"take more than {MEMORY >> 20} MiB of memory to read"
 class Result:
     """What work returned, as JSON values, or the reason why it returned nothing.
 
-    `failed` is the rest of a sentence that begins with "its files". `fault` is the traceback of an internal error, and `error`
-    its type. `refused` is the message of a CommandError, which concerns the class.
+    `failed` is the rest of a sentence that begins with "its files". `fault` is the traceback of an internal error, and
+    `error` its type. `refused` is the message of a CommandError, which concerns the class.
     """
 
     value: Any = None
@@ -61,7 +62,8 @@ class _Running:
 def each(
     works: Iterable[tuple[str, Callable[[], Any]]], readable: Sequence[Path], at_once: int, computing: int | None = None
 ) -> Iterator[tuple[str, Result]]:
-    """The result of each work by its key, as they end. Work can read only what is below `readable`, and Python's own files.
+    """The result of each work by its key, as they end. Work can read only what is below `readable`, and Python's own
+    files.
 
     It may take `computing` seconds of a processor, COMPUTING unless given.
     """

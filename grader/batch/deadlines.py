@@ -1,7 +1,7 @@
 """Deadlines: which attempt of a learner counts, how late it is, and what that costs. Scores are kept raw and adjusted.
 
-A learner's late days are spent in the order of the due dates, each only where it raises the score. Problems with the same due
-date share them: two late days pay for everything that is due on that date and at most two days late.
+A learner's late days are spent in the order of the due dates, each only where it raises the score. Problems with the
+same due date share them: two late days pay for everything that is due on that date and at most two days late.
 """
 
 import re
@@ -40,8 +40,8 @@ Dates = Mapping[str, datetime]  # by problem label; the key "" holds for all oth
 class Attempt:
     """One submission of a learner for a problem, as far as it decides what counts.
 
-    `number` is the order of arrival. `submitted` is in UTC, or local to the course system if it has no zone; None if the export
-    does not say it. `late` is the export's own mark.
+    `number` is the order of arrival. `submitted` is in UTC, or local to the course system if it has no zone; None if
+    the export does not say it. `late` is the export's own mark.
     """
 
     problem: str
@@ -54,7 +54,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Settled:
-    """The attempt that counts for a problem, its score after the penalty, and a sentence on its lateness; empty if on time.
+    """The attempt that counts for a problem, its score after the penalty, and a sentence on its lateness; empty if on
+    time.
 
     `times` says when it was handed in and due, as far as that is known. What a learner is excused from does not count.
     """
@@ -70,10 +71,11 @@ class Settled:
 class Deadlines:
     """When problems are due and close, and what lateness costs.
 
-    After it has closed, no submission for a problem is accepted. `penalty` is the share of the score that each late day costs.
-    `extensions` are by learner, then by problem label, where "" holds for all others; they move both dates. `own_late_days` are
-    those of the learners who have not as many as all others, and `excused` the labels of the problems that do not count for a
-    learner, where "" means all. `due_in` and `closes_in` are the dates of sections: see `for_section`.
+    After it has closed, no submission for a problem is accepted. `penalty` is the share of the score that each late day
+    costs. `extensions` are by learner, then by problem label, where "" holds for all others; they move both dates.
+    `own_late_days` are those of the learners who have not as many as all others, and `excused` the labels of the
+    problems that do not count for a learner, where "" means all. `due_in` and `closes_in` are the dates of sections:
+    see `for_section`.
     """
 
     timezone: tzinfo = UTC
@@ -94,7 +96,8 @@ class Deadlines:
         return {*self.due_in, *self.closes_in}
 
     def for_section(self, section: str) -> "Deadlines":
-        """The deadlines of a learner of this section. Of several sections, such as `A and B`, the latest date counts."""
+        """The deadlines of a learner of this section. Of several sections, such as `A and B`, the latest date
+        counts."""
         names = {folded(name) for name in (section, *_SEVERAL.split(section))}
         due, closes = (
             {**of_all, **_latest(dates for name, dates in of_sections.items() if folded(name) in names)}
@@ -138,8 +141,9 @@ class Deadlines:
     def days_late(self, names: Sequence[str], attempt: Attempt) -> int:
         """The late days of an attempt: each started day after the due date, unless it is within the grace period.
 
-        A day is over when 24 hours have passed and the clock shows the due hour again: when the clocks change, these differ. An
-        attempt that the export marks as late, without a time, counts as one day late, unless the learner has an extension.
+        A day is over when 24 hours have passed and the clock shows the due hour again: when the clocks change, these
+        differ. An attempt that the export marks as late, without a time, counts as one day late, unless the learner has
+        an extension.
         """
         due = self.due_for(names, attempt.problem)
         if due is None:
@@ -152,7 +156,8 @@ class Deadlines:
         return max(1, -(-min(late, by_clock) // _DAY)) if late > max(self.grace, timedelta()) else 0
 
     def times(self, names: Sequence[str], attempt: Attempt) -> str:
-        """When an attempt was handed in, was due and had to be handed in at the latest, in the time zone of the deadlines.
+        """When an attempt was handed in, was due and had to be handed in at the latest, in the time zone of the
+        deadlines.
 
         Empty if it has neither date.
         """
@@ -195,8 +200,8 @@ def settle(
 ) -> dict[str, Settled]:
     """What counts for each problem of one learner: the best attempt after the penalty, or the last one.
 
-    `names` are the learner's name and ids. `deadlines` are those of the learner's section. A problem for which every attempt came
-    after it had closed has the score 0.
+    `names` are the learner's name and ids. `deadlines` are those of the learner's section. A problem for which every
+    attempt came after it had closed has the score 0.
     """
     rules = deadlines or Deadlines()
     by_problem: dict[str, list[Attempt]] = {}

@@ -1,4 +1,5 @@
-"""The layouts in which submissions arrive: one folder per learner, or an unmodified Gradescope, Canvas or Moodle export."""
+"""The layouts in which submissions arrive: one folder per learner, or an unmodified Gradescope, Canvas or Moodle
+export."""
 
 import re
 from collections import Counter
@@ -33,8 +34,8 @@ _LOADER = getattr(
 class Stamp:
     """What an export says about when a file was submitted.
 
-    `time` is in UTC, or local to the course system if it has no zone. `late` is the system's own mark. `upload` grows with
-    each file that the system receives.
+    `time` is in UTC, or local to the course system if it has no zone. `late` is the system's own mark. `upload` grows
+    with each file that the system receives.
     """
 
     time: datetime | None = None
@@ -44,7 +45,8 @@ class Stamp:
 
 @dataclass(frozen=True)
 class SubmittedFile:
-    """A file of a learner, with the stamp of the export. `members` names the group that handed it in; empty for one learner."""
+    """A file of a learner, with the stamp of the export. `members` names the group that handed it in; empty for one
+    learner."""
 
     file: File
     stamp: Stamp = Stamp()

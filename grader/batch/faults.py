@@ -17,7 +17,8 @@ class Faults:
         self.count = 0
 
     def add(self, learner: str, error: BaseException) -> str:
-        """Logs an error that was raised while this learner's files were handled. Returns the sentence for the record."""
+        """Logs an error that was raised while this learner's files were handled. Returns the sentence for the
+        record."""
         return self.add_text(learner, "".join(traceback.format_exception(error)), type(error).__name__)
 
     def add_text(self, learner: str, text: str, error: str) -> str:

@@ -1,4 +1,5 @@
-"""What learners get back: a web page for each, which needs no other file, also as a zip for Moodle, and comments for Canvas."""
+"""What learners get back: a web page for each, which needs no other file, also as a zip for Moodle, and comments for
+Canvas."""
 
 import io
 import re
@@ -57,7 +58,8 @@ def tasks(stored: Results, seed: int, timeout: float | None, least: Level) -> li
 def articles(
     explained: Iterator[tuple[Task, Graded | str]], records: Sequence[Record], advance: Callable[[int, str], None]
 ) -> dict[Slot, str]:
-    """The explanations as HTML. One whose verdict is not that of the record is left out, so that pages agree with marks."""
+    """The explanations as HTML. One whose verdict is not that of the record is left out, so that pages agree with
+    marks."""
     results = {(record.learner, record.problem): (record.verdict, record.score) for record in records}
     found = dict[Slot, str]()
     for task, graded in explained:
@@ -98,8 +100,9 @@ def write_moodle(
 ) -> Path:
     """Writes the pages as moodle.zip, for "Upload multiple feedback files in a zip" of an assignment in Moodle.
 
-    `participants` are the numbers that Moodle knows the learners by. Folders are named as in Moodle's archive of submissions; its
-    importer reads the number between the first two underscores (`importziplib.php` of its plugin for feedback files).
+    `participants` are the numbers that Moodle knows the learners by. Folders are named as in Moodle's archive of
+    submissions; its importer reads the number between the first two underscores (`importziplib.php` of its plugin for
+    feedback files).
     """
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as archive:

@@ -45,7 +45,8 @@ def _reports(records: Iterable[Record]) -> list[PublicReport]:
 def write_canvas(
     records: Sequence[Record], people: Mapping[str, Person], assignments: Sequence[Assignment], path: Path
 ) -> Path:
-    """Writes a gradebook for Canvas: a row for each learner, a column for each assignment, and the "Points Possible" row."""
+    """Writes a gradebook for Canvas: a row for each learner, a column for each assignment, and the "Points Possible"
+    row."""
     marks = {(record.learner, record.problem): EXCUSED if record.excused else record.mark for record in records}
     rows: list[Sequence[object]] = [("    Points Possible", "", "", "", "", *(each.points for each in assignments))]
     for learner in sorted({record.learner for record in records}, key=collated):

@@ -1,4 +1,5 @@
-"""Groups: whose submission is whose, too. A table of the course system, or one with the columns `learner` and `group`."""
+"""Groups: whose submission is whose, too. A table of the course system, or one with the columns `learner` and
+`group`."""
 
 import csv
 import io
@@ -15,7 +16,8 @@ from grader.batch.records import Person, folded
 MOST_BYTES = 64 << 20
 _GROUP = ("group", "group_name", "group name", "groupname")
 _CANVAS = "canvas_user_id"
-# What identifies a member, the most reliable first, in the export of Canvas' groups, those of Moodle, and a table of one's own.
+# What identifies a member, the most reliable first, in the export of Canvas' groups, those of Moodle, and a table of
+# one's own.
 _IDS = (_CANVAS, "user_id", "login_id", "identifier", "id number", "username", "email address", "email", "learner")
 _NAMES = ("name", "full name", "learner")
 

@@ -37,8 +37,8 @@ Row = tuple[str, str, str, str, int, int, int, int, str]
 class HuntOptions:
     """How hunts are marked: those of these problems, handed out with this seed.
 
-    Mended programs are graded on cases that are drawn from it, with at least this isolation. `deadlines` and `roster` are files,
-    and `formats` are those of gradebooks.
+    Mended programs are graded on cases that are drawn from it, with at least this isolation. `deadlines` and `roster`
+    are files, and `formats` are those of gradebooks.
     """
 
     problems: Sequence[Problem]
@@ -69,7 +69,8 @@ class _Class:
 
 
 def mark(submissions: Path, results: Path, options: HuntOptions) -> Iterator[str]:
-    """Marks the sheets and programs of a class, writes tables, and yields lines for the terminal. Raises CommandError."""
+    """Marks the sheets and programs of a class, writes tables, and yields lines for the terminal. Raises
+    CommandError."""
     if other := [name for name in options.formats if name not in gradebook.GRADEBOOKS]:
         raise UsageError(f"--hunts has gradebooks only: --format {' or '.join(gradebook.GRADEBOOKS)}, not {other[0]}.")
     rules = deadlines.read(options.deadlines) if options.deadlines else None
@@ -151,7 +152,8 @@ def _item(message: Mapping[str, Any]) -> IntakeItem:
 
 
 def _records(intake: Intake, rows: Sequence[Row], points: int, rules: Deadlines | None) -> Iterator[Record]:
-    """The record of each learner, also of those who handed in nothing. Late days are for problems, and not spent on hunts."""
+    """The record of each learner, also of those who handed in nothing. Late days are for problems, and not spent on
+    hunts."""
     items, directory = {item.learner: item for item in intake.items}, Directory(intake.people.values())
     for learner in intake.learners:
         person, item = intake.people[learner], items.get(learner, IntakeItem(learner, HUNTS))

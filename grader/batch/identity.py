@@ -15,7 +15,8 @@ MOST_NAMED = 5  # learners in an error
 
 
 def recognize(intake: Intake, store: Store) -> Iterator[str]:
-    """Finds the learners of an export among the stored ones, also those with a new name, and yields what has changed."""
+    """Finds the learners of an export among the stored ones, also those with a new name, and yields what has
+    changed."""
     stored = store.people()
     by_id = {folded(person.ids[0]): name for name, person in stored.items() if person.ids}
     by_id |= {folded(number): join.joined for join in store.joins() for number in (*join.ids, join.learner)}
@@ -35,7 +36,8 @@ def recognize(intake: Intake, store: Store) -> Iterator[str]:
 
 
 def join(folder: Path, learner: str, to: str, because: str) -> str:
-    """Makes two learners of a results folder one, and returns what was done. Raises UsageError if one of them is not known."""
+    """Makes two learners of a results folder one, and returns what was done. Raises UsageError if one of them is not
+    known."""
     if not because.strip():
         raise UsageError("--join needs --because with the reason.")
     store = Store.existing(folder)
@@ -92,8 +94,8 @@ def add(folder: Path, other: Path) -> str:
 class Directory:
     """The learners of a class by what a teacher may call them.
 
-    An id comes first, then the learner as tables show it. A name counts only if it is nobody's id and exactly one learner's:
-    learners choose their names.
+    An id comes first, then the learner as tables show it. A name counts only if it is nobody's id and exactly one
+    learner's: learners choose their names.
     """
 
     def __init__(self, people: Iterable[Person]) -> None:

@@ -1,4 +1,5 @@
-"""Finds the submissions of a class: which learner, which problem, which file. Reads unmodified exports of course systems."""
+"""Finds the submissions of a class: which learner, which problem, which file. Reads unmodified exports of course
+systems."""
 
 import unicodedata
 from collections import defaultdict
@@ -21,8 +22,8 @@ from grader.problem import Problem
 class Intake:
     """The submissions of a class.
 
-    `layout` names the system whose layout was recognized, `problems` are those to grade, and `notes` concern the whole class.
-    `people` has what the export identifies each learner by.
+    `layout` names the system whose layout was recognized, `problems` are those to grade, and `notes` concern the whole
+    class. `people` has what the export identifies each learner by.
     """
 
     layout: str
@@ -47,10 +48,11 @@ class Intake:
 
 
 def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> Intake:
-    """Reads the submissions for these problems from a folder or an archive, in processes of their own (`grader.batch.reader`).
+    """Reads the submissions for these problems from a folder or an archive, in processes of their own
+    (`grader.batch.reader`).
 
-    Without `problems`, all that at least one learner submitted a file for, by its name; if none has such a name, by what the
-    files define. Raises UsageError if there is no learner or no submission.
+    Without `problems`, all that at least one learner submitted a file for, by its name; if none has such a name, by
+    what the files define. Raises UsageError if there is no learner or no submission.
     """
     intake: Intake | None = None
     for message in reader.messages(source, "submissions", [problem.name for problem in problems or ()]):

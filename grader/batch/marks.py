@@ -1,4 +1,5 @@
-"""The marks of a class from batch to batch: one that changes without a new submission is listed with the reason, or kept."""
+"""The marks of a class from batch to batch: one that changes without a new submission is listed with the reason, or
+kept."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,8 @@ GRADED = "graded"  # in place of points: what grading gives
 
 @dataclass(frozen=True)
 class Grounds:
-    """What decides marks beside the submissions, by the name of the fact that remembers it, and what to say if it changes.
+    """What decides marks beside the submissions, by the name of the fact that remembers it, and what to say if it
+    changes.
 
     Those of one problem are known by its name after a colon.
     """
@@ -109,7 +111,8 @@ def publish(store: Store, causes: Causes, regrades: Iterable[Regrade], keeping: 
 
 
 def _is_of_a_new_submission(store: Store, slot: Slot, then: Mark, now: Mark, *, best: bool) -> bool:
-    """Whether what counts now has arrived since, and explains the mark: of several attempts, the best does not lower it."""
+    """Whether what counts now has arrived since, and explains the mark: of several attempts, the best does not lower
+    it."""
     arrived = store.arrived(*slot)
     if now.attempt not in arrived or (best and now.mark < then.mark):
         return False

@@ -1,8 +1,9 @@
 """`grade push canvas`: sends marks by the REST API of Canvas.
 
-It compares with the marks that Canvas has and sends only those that differ, so that the command can be repeated. It remembers
-what it sent: any other mark in Canvas is somebody's decision, and stays. A comment is sent once.
-https://developerdocs.instructure.com/services/canvas/resources/submissions ("Grade or comment on multiple submissions").
+It compares with the marks that Canvas has and sends only those that differ, so that the command can be repeated. It
+remembers what it sent: any other mark in Canvas is somebody's decision, and stays. A comment is sent once.
+https://developerdocs.instructure.com/services/canvas/resources/submissions ("Grade or comment on multiple
+submissions").
 """
 
 import http.client
@@ -71,9 +72,11 @@ class Comment:
 
 
 def push(folder: Path, target: Target, *, send: bool, overwrite: bool = False, comments: bool = False) -> Iterator[str]:
-    """Yields what differs from Canvas, and sends it if `send`; with `overwrite`, also where somebody entered another mark.
+    """Yields what differs from Canvas, and sends it if `send`; with `overwrite`, also where somebody entered another
+    mark.
 
-    With `comments`, also sends what learners are told of their files. Raises UsageError, at the end if Canvas refused something.
+    With `comments`, also sends what learners are told of their files. Raises UsageError, at the end if Canvas refused
+    something.
     """
     stored = Store.existing(folder) if send else Results(folder)
     try:
@@ -126,7 +129,8 @@ def _push_marks(
     overwrite: bool,
     count: _Count,
 ) -> Iterator[str]:
-    """Yields the marks of an assignment that differ from Canvas' `current` ones, and sends them if `stored` can be written."""
+    """Yields the marks of an assignment that differ from Canvas' `current` ones, and sends them if `stored` can be
+    written."""
     sent = None if overwrite else stored.sent(canvas.name, str(row["id"]))
     people = stored.people()
     marks, kept, notes = _differences(records, people, current, sent)
@@ -256,7 +260,8 @@ def _points(mark: float | None) -> str:
 
 
 def _send(canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> None:
-    """Sends marks together or, if Canvas refuses that, one by one: one student's trouble must not cost the others their marks."""
+    """Sends marks together or, if Canvas refuses that, one by one: one student's trouble must not cost the others their
+    marks."""
     try:
         canvas.send(identity, marks)
     except RefusedMarksError:
@@ -265,7 +270,8 @@ def _send(canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> None:
 
 
 def _assignments(canvas: "Canvas", problems: Sequence[Problem], words: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """The assignment of each problem: the one that the user names, or the one of the problem's name. Raises UsageError."""
+    """The assignment of each problem: the one that the user names, or the one of the problem's name. Raises
+    UsageError."""
     listed = canvas.assignments()
     chosen: dict[str, str] = {}
     for word in words:
@@ -294,7 +300,8 @@ def _differences(
     current: Mapping[str, "Current"],
     sent: Mapping[str, float] | None,
 ) -> tuple[list[Mark], list[Mark], list[str]]:
-    """The marks that Canvas does not have, those of them that somebody entered there, and notes on those that cannot be sent.
+    """The marks that Canvas does not have, those of them that somebody entered there, and notes on those that cannot be
+    sent.
 
     What is not `sent` from here was entered, if that is known.
     """
@@ -377,7 +384,8 @@ class Canvas:
         self.update(identity, {(mark.user, "posted_grade"): f"{mark.points:g}" for mark in marks})
 
     def update(self, identity: object, values: Mapping[tuple[str, str], str]) -> None:
-        """Sends values by user and field, and waits until Canvas has stored them. Raises RefusedMarksError if it does not."""
+        """Sends values by user and field, and waits until Canvas has stored them. Raises RefusedMarksError if it does
+        not."""
         form = {f"grade_data[{user}][{field}]": value for (user, field), value in values.items()}
         job = self._request(f"{self._assignment(identity)}/submissions/update_grades", form)[0]
         deadline = time.monotonic() + _PATIENCE

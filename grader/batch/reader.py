@@ -34,12 +34,14 @@ _START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.batch.read
 
 
 def messages(source: Path, wanted: Wanted, problems: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """What the reader finds: first the export, with its learners, then the result of each learner. Raises CommandError."""
+    """What the reader finds: first the export, with its learners, then the result of each learner. Raises
+    CommandError."""
     return _ask(source=str(source), wanted=wanted, problems=[*problems])
 
 
 def tokens(texts: Mapping[str, Mapping[str, str]]) -> dict[str, Tokens]:
-    """What is known of each Python text by its tokens. `texts` are by learner, then by a digest, which is the key of the result.
+    """What is known of each Python text by its tokens. `texts` are by learner, then by a digest, which is the key of
+    the result.
 
     Those of a learner are missing if they take too long.
     """
@@ -51,7 +53,8 @@ def tokens(texts: Mapping[str, Mapping[str, str]]) -> dict[str, Tokens]:
 
 
 def known(source: Path, problems: Sequence[str], failed: Callable[[str], None]) -> Iterator[Known]:
-    """The solutions of these problems in a folder or an archive: files, folders of them, or an export of earlier submissions.
+    """The solutions of these problems in a folder or an archive: files, folders of them, or an export of earlier
+    submissions.
 
     Calls `failed` with a sentence on each that cannot be read. Raises CommandError.
     """
@@ -201,8 +204,8 @@ def _empty_folders(source: Path) -> list[str]:
 def _submitted(source: Path, learners: Mapping[str, Learner]) -> list[Problem]:
     """The problems that at least one learner submitted a file for. Raises UsageError if there is none.
 
-    What files define counts only if no file of the class has the name of a problem: a helper is no submission. Files that cannot
-    be read are met again with their learners.
+    What files define counts only if no file of the class has the name of a problem: a helper is no submission. Files
+    that cannot be read are met again with their learners.
     """
     catalog.problems()
     for recognized, most in ((collect.named, None), (recognize.by_definitions, recognize.MOST_SEARCHED)):

@@ -51,8 +51,8 @@ class Choice:
 def choose(candidates: Sequence[Candidate]) -> Choice:
     """The newest of a learner's files for a problem.
 
-    The export's time stamps decide, then the order of its uploads, then whether a name is exactly the problem's, then the
-    numbers that were appended to the names.
+    The export's time stamps decide, then the order of its uploads, then whether a name is exactly the problem's, then
+    the numbers that were appended to the names.
     """
     ranks = [_rank(candidate) for candidate in candidates]
     best = max(ranks)
@@ -79,7 +79,8 @@ def _rank(candidate: Candidate) -> tuple[float, int, bool, int]:
 
 
 def by_name(file: SubmittedFile) -> Candidate | None:
-    """The problem that a file's name means, whatever its case, with or without the number's zero, and with words after it.
+    """The problem that a file's name means, whatever its case, with or without the number's zero, and with words after
+    it.
 
     None if it means no problem, or if its number and its words mean two.
     """
@@ -110,7 +111,8 @@ def _meant(stem: str) -> str | None:
 
 
 def by_definitions(file: SubmittedFile) -> set[str]:
-    """The problems whose entries a Python file or notebook defines. Entries that several problems share do not count."""
+    """The problems whose entries a Python file or notebook defines. Entries that several problems share do not
+    count."""
     name = file.file.path.name
     try:
         data = file.file.read(submission.most_bytes(name))

@@ -19,11 +19,11 @@ COLUMNS = (
 class Record:
     """One learner's result for one problem.
 
-    `key` is the hash of everything that decides it; `source` is the submitted text. `adjusted` is the score after a penalty for
-    lateness, `late` a sentence on the lateness, `times` one on when it was handed in and due, `submitted` the time in ISO format,
-    and `attempts` the number of submissions, of which `attempt` identifies the one that counts. `members` names the group that
-    handed it in, if one did. `decided` says why the mark is not what grading gives. The mark does not count if the learner is
-    `excused`.
+    `key` is the hash of everything that decides it; `source` is the submitted text. `adjusted` is the score after a
+    penalty for lateness, `late` a sentence on the lateness, `times` one on when it was handed in and due, `submitted`
+    the time in ISO format, and `attempts` the number of submissions, of which `attempt` identifies the one that counts.
+    `members` names the group that handed it in, if one did. `decided` says why the mark is not what grading gives. The
+    mark does not count if the learner is `excused`.
     """
 
     learner: str
@@ -54,12 +54,13 @@ class Record:
 
     @property
     def mark(self) -> float:
-        """The score that goes into a gradebook: adjusted if there is a penalty, or a decision. A whole number is an int."""
+        """The score that goes into a gradebook: adjusted if there is a penalty, or a decision. A whole number is an
+        int."""
         return whole(self.score if self.adjusted is None else self.adjusted)
 
     def redacted(self) -> "Record":
-        """The record as a table or a page may show it: the process of a submission that has run could have put numbers of secret
-        cases into any text."""
+        """The record as a table or a page may show it: the process of a submission that has run could have put numbers
+        of secret cases into any text."""
         if self.report is None or not self.report.executed:
             return self
         report = redacted(self.report)
@@ -92,8 +93,8 @@ def by_learner(records: Iterable[Record]) -> dict[str, list[Record]]:
 class StoredAttempt:
     """One submission of a learner for a problem, and its result.
 
-    `attempt` identifies it among the learner's submissions for the problem; it is empty where nothing was submitted. `key` is
-    empty if it has no result that can be kept. `sources` are the texts by module.
+    `attempt` identifies it among the learner's submissions for the problem; it is empty where nothing was submitted.
+    `key` is empty if it has no result that can be kept. `sources` are the texts by module.
     """
 
     learner: str
@@ -114,7 +115,8 @@ class StoredAttempt:
     members: str = ""
 
     def identified(self) -> "StoredAttempt":
-        """The attempt with what it is known by: its text, its file and its time. Without a text, the message says why."""
+        """The attempt with what it is known by: its text, its file and its time. Without a text, the message says
+        why."""
         text = [part for pair in sorted(self.sources.items()) for part in pair] or [self.message]
         digest = cache.digest([self.problem, self.file, self.submitted, str(self.marked_late), *text])
         return replace(self, attempt=digest)
@@ -158,7 +160,8 @@ def collated(name: str) -> tuple[str, str]:
 
 
 def folded(text: str) -> str:
-    """An id or a name as it is compared: macOS writes an umlaut as two characters, and people write names in capitals."""
+    """An id or a name as it is compared: macOS writes an umlaut as two characters, and people write names in
+    capitals."""
     return unicodedata.normalize("NFC", text).strip().casefold()
 
 
@@ -169,7 +172,8 @@ def without_zeros(text: str) -> str:
 
 @dataclass(frozen=True)
 class Regrade:
-    """What grading an attempt again has changed: of all checks, or of one. The values after it are None until that is done."""
+    """What grading an attempt again has changed: of all checks, or of one. The values after it are None until that is
+    done."""
 
     at: str
     learner: str

@@ -1,4 +1,5 @@
-"""What somebody asks to grade again, with a reason for the record: submissions, or one check of a problem for everybody."""
+"""What somebody asks to grade again, with a reason for the record: submissions, or one check of a problem for
+everybody."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from grader.problem import Problem
 
 @dataclass(frozen=True)
 class Request:
-    """Submissions of these learners for these problems, by name, to grade again: all checks, or the one of that name."""
+    """Submissions of these learners for these problems, by name, to grade again: all checks, or the one of that
+    name."""
 
     learners: Sequence[str]
     problems: Sequence[str]

@@ -18,7 +18,8 @@ Slot = tuple[str, str]  # learner, problem
 
 
 class Results:
-    """A results folder to read, also while a batch writes to it. Raises UsageError if it has no results of this version."""
+    """A results folder to read, also while a batch writes to it. Raises UsageError if it has no results of this
+    version."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -98,7 +99,8 @@ class Results:
         return [Regrade(*row) for row in self._database.execute(f"select {names} from regrades order by number")]
 
     def of_some_checks(self) -> dict[tuple[str, str, str], tuple[list[str], PublicReport]]:
-        """The attempts of which only some checks are to be graded again: the names of these, and the report with the others."""
+        """The attempts of which only some checks are to be graded again: the names of these, and the report with the
+        others."""
         asked: dict[tuple[str, str, str], list[str]] = {}
         query = "select learner, problem, attempt, check_name from regrades where verdict_after is null order by number"
         for learner, problem, attempt, check in self._database.execute(query):

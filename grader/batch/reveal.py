@@ -1,4 +1,5 @@
-"""How much learners are told of their results now: as much as the teacher wants, and more when their due date is over."""
+"""How much learners are told of their results now: as much as the teacher wants, and more when their due date is
+over."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

@@ -69,7 +69,8 @@ class Roster:
 
 
 def read(file: Path) -> Roster:
-    """Reads an export. Raises UsageError if it is neither a gradebook of Canvas or Moodle nor a roster of a GitHub classroom."""
+    """Reads an export. Raises UsageError if it is neither a gradebook of Canvas or Moodle nor a roster of a GitHub
+    classroom."""
     table = _table(file)
     columns = [column.strip() for column in table[0]] if table else []
     while columns and not columns[-1]:  # a spreadsheet adds blank ones
@@ -146,8 +147,8 @@ class Enrollment:
 def enroll(roster: Roster, intake: Intake) -> Enrollment:
     """Matches the rows with the learners by id, and adds students who submitted nothing to the intake.
 
-    A Moodle export has the times of submission here, and not in its archive: they are added to the items that have none.
-    Raises UsageError if most learners with submissions are not in the roster: it is another class's.
+    A Moodle export has the times of submission here, and not in its archive: they are added to the items that have
+    none. Raises UsageError if most learners with submissions are not in the roster: it is another class's.
     """
     places_of = _Places(roster)
     submitters = {item.learner for item in intake.items}
@@ -190,7 +191,8 @@ def enroll(roster: Roster, intake: Intake) -> Enrollment:
 
 
 class _Places:
-    """Finds the row of a person: by the most reliable id, as it is written, else without leading zeros if that is unique."""
+    """Finds the row of a person: by the most reliable id, as it is written, else without leading zeros if that is
+    unique."""
 
     def __init__(self, roster: Roster) -> None:
         self._exact: dict[str, list[tuple[int, int]]] = defaultdict(list)  # by id: how reliable it is, the row's place
@@ -276,8 +278,8 @@ def write_gradebook(
 ) -> Path:
     """Writes the export with the marks. Columns of the assignments that it has are filled, others are appended.
 
-    In a grading worksheet of Moodle, `Grade` is the total, in proportion to its `Maximum Grade`. What a learner is excused from
-    is `EX` for Canvas, blank for other systems, and in no total.
+    In a grading worksheet of Moodle, `Grade` is the total, in proportion to its `Maximum Grade`. What a learner is
+    excused from is `EX` for Canvas, blank for other systems, and in no total.
     """
     marks = {(record.learner, record.problem): record.mark for record in records}
     excused = {(record.learner, record.problem) for record in records if record.excused}

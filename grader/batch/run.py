@@ -31,7 +31,8 @@ from grader.judge.verdict import Verdict
 from grader.report.json_report import PublicReport
 
 _AHEAD = 2  # tasks handed to each process beyond the one it works on
-# Processes that share a zygote. It forks one worker after another, 10 ms each, and a process asks for about ten a second.
+# Processes that share a zygote. It forks one worker after another, 10 ms each, and a process asks for about ten a
+# second.
 _SHARING = 8
 
 
@@ -43,10 +44,10 @@ AttemptSlot = tuple[str, str, str]  # learner, problem, attempt
 class Plan:
     """The work of a batch.
 
-    `tasks` are the submissions to grade, `settled` the attempts that need no grading, `missing` the number of those that were
-    never handed in, and `unchanged` the number of submissions whose stored results are still valid. `same` has, for a task, the
-    others whose files hold the same code: its result is theirs, too. `wanted` has every learner and problem, and `to_store` the
-    attempts to grade, without their results.
+    `tasks` are the submissions to grade, `settled` the attempts that need no grading, `missing` the number of those
+    that were never handed in, and `unchanged` the number of submissions whose stored results are still valid. `same`
+    has, for a task, the others whose files hold the same code: its result is theirs, too. `wanted` has every learner
+    and problem, and `to_store` the attempts to grade, without their results.
     """
 
     tasks: list[Task]
@@ -139,7 +140,8 @@ def _nothing(intake: Intake, learner: str) -> str:
 
 
 def _with(store: Store, attempts: list[StoredAttempt], current: StoredAttempt, key: str) -> list[StoredAttempt]:
-    """The stored attempts and the current one, which becomes the newest. The same code keeps its result at another time."""
+    """The stored attempts and the current one, which becomes the newest. The same code keeps its result at another
+    time."""
     if any(attempt.attempt == current.attempt for attempt in attempts):
         store.make_newest(current.learner, current.problem, current.attempt)
         return attempts
@@ -159,8 +161,8 @@ def carry_out(
 ) -> None:
     """Stores the settled attempts, then each result as it arrives.
 
-    The result of a submission that could not be graded is a text that says why. An error that storing a result raises becomes
-    that learner's result.
+    The result of a submission that could not be graded is a text that says why. An error that storing a result raises
+    becomes that learner's result.
     """
     problems = [catalog.load(problem) for problem in sorted({problem for _, problem in plan.wanted})]
     store.apply_points({each.name: {check.name: check.points for check in each.checks} for each in problems})
@@ -202,8 +204,8 @@ def here(to_grade: Sequence[Task], jobs: int, faults: Faults) -> Iterator[tuple[
     """Grades in `jobs` processes of this machine.
 
     If a process crashes, the submissions that were being graded are graded again one by one. A submission whose process
-    crashes twice gets a text instead of a result, and so does one whose grading raises an internal error. What times out beside
-    others is graded once more at the end, alone: a busy machine is not the learner's fault.
+    crashes twice gets a text instead of a result, and so does one whose grading raises an internal error. What times
+    out beside others is graded once more at the end, alone: a busy machine is not the learner's fault.
     """
     pending, suspects, late = list(reversed(to_grade)), list[Task](), list[Task]()
     fork_server = ForkServer() if to_grade and jobs <= _SHARING else None
@@ -237,7 +239,8 @@ def _timed_out(result: Graded | str) -> bool:
 def _grade(
     queue: list[Task], running: dict[Future[Graded], Task], jobs: int, fork_server: ForkServer | None, faults: Faults
 ) -> Iterator[tuple[Task, Graded | str]]:
-    """Grades the tasks of a queue in a pool of processes. Those being graded stay in `running`. Raises BrokenProcessPool."""
+    """Grades the tasks of a queue in a pool of processes. Those being graded stay in `running`. Raises
+    BrokenProcessPool."""
     with _pool(jobs, fork_server) as pool:
         try:
             while queue or running:
@@ -257,7 +260,8 @@ def _grade(
 
 
 def _result(future: Future[Graded], learner: str, faults: Faults) -> Graded | str:
-    """A result, or the sentence on an internal error. Raises CommandError, which concerns the class, and BrokenProcessPool."""
+    """A result, or the sentence on an internal error. Raises CommandError, which concerns the class, and
+    BrokenProcessPool."""
     try:
         return future.result()
     except (CommandError, BrokenProcessPool):
@@ -267,7 +271,8 @@ def _result(future: Future[Graded], learner: str, faults: Faults) -> Graded | st
 
 
 def on_cluster(to_grade: Sequence[Task], address: str, faults: Faults) -> Iterator[tuple[Task, Graded | str]]:
-    """Grades on the workers of a Dask cluster. If a worker dies, another one grades its submissions. Raises UsageError."""
+    """Grades on the workers of a Dask cluster. If a worker dies, another one grades its submissions. Raises
+    UsageError."""
     try:
         import distributed
     except ImportError:
@@ -299,7 +304,8 @@ def _pool(jobs: int, fork_server: ForkServer | None) -> ProcessPoolExecutor:
 
 
 def _begin(control: socket.socket | None) -> None:
-    """Prepares a process of the pool: it leaves Ctrl-C to its parent, ends when the parent does, and uses the parent's zygote."""
+    """Prepares a process of the pool: it leaves Ctrl-C to its parent, ends when the parent does, and uses the parent's
+    zygote."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -309,7 +315,8 @@ def _begin(control: socket.socket | None) -> None:
 
 @contextlib.contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """Inside the context, Ctrl-C waits, also for processes that are started there: they would print a traceback of their imports.
+    """Inside the context, Ctrl-C waits, also for processes that are started there: they would print a traceback of
+    their imports.
 
     Raises KeyboardInterrupt at the end.
     """

@@ -3,13 +3,12 @@
 VERSION = "5"
 
 FACTS = "create table if not exists facts (name text primary key, value text not null);"
-# An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts, and
-# `decided` what somebody decided of the mark: 'hand' is that mark, 'least' no lower one, 'kept' that mark for that attempt.
-# `marks` are those that the last batch ended with, and `changes` lists those that changed without a new submission.
-# Of a regrade with a `check_name`, only that check counts.
-# `known` are the solutions of --known as `similarity.py` reads them.
-# `sent` has the marks that a course system was sent, by its address with the course, and its own numbers; `comments` the
-# digests of comments.
+# An attempt is one submission of a learner for a problem; none is ever deleted. `counted` says which of them counts,
+# and `decided` what somebody decided of the mark: 'hand' is that mark, 'least' no lower one, 'kept' that mark for that
+# attempt. `marks` are those that the last batch ended with, and `changes` lists those that changed without a new
+# submission. Of a regrade with a `check_name`, only that check counts. `known` are the solutions of --known as
+# `similarity.py` reads them. `sent` has the marks that a course system was sent, by its address with the course, and
+# its own numbers; `comments` the digests of comments.
 TABLES = """
 create table if not exists attempts (
     learner text not null, problem text not null, attempt text not null, number integer not null, key text not null,

@@ -1,12 +1,13 @@
 """Finds near-duplicate submissions by the sequences of tokens that they share.
 
-Each file becomes a list of tokens without comments and layout. Every name that is not a keyword becomes the same token, and so do
-numbers and strings, so renaming changes nothing. A file is then the set of its sequences of LENGTH consecutive tokens. The
-similarity of two files is the Jaccard index of their sets: the size of the intersection over that of the union.
+Each file becomes a list of tokens without comments and layout. Every name that is not a keyword becomes the same token,
+and so do numbers and strings, so renaming changes nothing. A file is then the set of its sequences of LENGTH
+consecutive tokens. The similarity of two files is the Jaccard index of their sets: the size of the intersection over
+that of the union.
 
-Sequences that learners were given, by the stub or the page, count for nothing. What is left is compared with the known solutions,
-of which the reference is one. Two learners are compared by what they share beyond the reference and the known solutions that
-either of them resembles.
+Sequences that learners were given, by the stub or the page, count for nothing. What is left is compared with the known
+solutions, of which the reference is one. Two learners are compared by what they share beyond the reference and the
+known solutions that either of them resembles.
 """
 
 import hashlib
@@ -49,7 +50,8 @@ Place = tuple[int, int]  # line from 1, column from 0
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the tokens of a Python text say: a digest of the text without comments of their own lines, and its sequences."""
+    """What the tokens of a Python text say: a digest of the text without comments of their own lines, and its
+    sequences."""
 
     code: str
     sequences: Sequences
@@ -106,7 +108,8 @@ def without_comments(text: str) -> str:
 
 
 def known(problem: Problem, found: Iterable[Known] = ()) -> list[Known]:
-    """The solutions of a problem that learners can have found: the reference, those in other styles beside it, and `found`.
+    """The solutions of a problem that learners can have found: the reference, those in other styles beside it, and
+    `found`.
 
     One that says nothing, because it is too short, is left out, and so is one that is the same as another.
     """
@@ -126,10 +129,11 @@ def known(problem: Problem, found: Iterable[Known] = ()) -> list[Known]:
 def compare(
     problem: Problem, records: Iterable[Record], tokens: Mapping[str, Tokens], solutions: Sequence[Known]
 ) -> tuple[list[Likeness], list[Pair]]:
-    """The learners whose files for a problem are like a known solution, and the pairs of near duplicates; the most similar first.
+    """The learners whose files for a problem are like a known solution, and the pairs of near duplicates; the most
+    similar first.
 
-    `tokens` are those of files by digest; a file without any is compared with none. `solutions` are those of `known`. The members
-    of a group hand in one file, which says nothing of them.
+    `tokens` are those of files by digest; a file without any is compared with none. `solutions` are those of `known`.
+    The members of a group hand in one file, which says nothing of them.
     """
     given = _given(problem)
     read_ = [(record, tokens.get(digest(record.source))) for record in records if record.source]
@@ -157,7 +161,8 @@ def compare(
 
 
 def _similarity(one: Sequences, other: Sequences) -> float:
-    """The Jaccard index; 0 if it is below the threshold by the sizes alone, or if one of both is too short to say anything."""
+    """The Jaccard index; 0 if it is below the threshold by the sizes alone, or if one of both is too short to say
+    anything."""
     if min(len(one), len(other)) < max(FEWEST, THRESHOLD * max(len(one), len(other))):
         return 0.0
     return len(one & other) / len(one | other)
@@ -216,12 +221,14 @@ def _tokens(text: str) -> list[tuple[str, Place, Place]]:
 
 
 def _readable(text: str) -> str:
-    """A text of the same length without what Python 3.12's `tokenize` fails on: null, and carriage returns that end a line."""
+    """A text of the same length without what Python 3.12's `tokenize` fails on: null, and carriage returns that end a
+    line."""
     return re.sub(r"\r(?!\n)", "\n", text).replace("\0", " ")
 
 
 def _sequences(kinds: list[str]) -> list[int]:
-    """The sequence that begins at each token, as far as there are LENGTH tokens, as a hash that is the same in each process."""
+    """The sequence that begins at each token, as far as there are LENGTH tokens, as a hash that is the same in each
+    process."""
     parts = [" ".join(kinds[start : start + LENGTH]).encode() for start in range(len(kinds) - LENGTH + 1)]
     return [int.from_bytes(hashlib.blake2b(part, digest_size=8).digest(), "big") for part in parts]
 

@@ -95,7 +95,8 @@ class Store(Results):
             self._database.execute("insert or replace into facts values (?, ?)", [name, value])
 
     def put(self, settle: Settle, *attempts: StoredAttempt) -> None:
-        """Writes attempts and what counts since then, in one transaction. They replace earlier results of the same attempts."""
+        """Writes attempts and what counts since then, in one transaction. They replace earlier results of the same
+        attempts."""
         with self._writing():
             for attempt in attempts:
                 slot = (attempt.learner, attempt.problem)
@@ -178,7 +179,8 @@ class Store(Results):
                 self._count(settle, learner)
 
     def publish(self, changes: Iterable[Change] = (), only: Slot | None = None) -> None:
-        """Remembers the marks as they are now, or one, and adds to the list of those that changed without a new submission."""
+        """Remembers the marks as they are now, or one, and adds to the list of those that changed without a new
+        submission."""
         where = f" where {OF_SLOT}" if only else ""
         with self._writing():
             self._database.execute(
@@ -220,7 +222,8 @@ class Store(Results):
                 self._insert("comments", course=course, assignment=assignment, user=user, digest=digest)
 
     def copy_result(self, attempt: StoredAttempt, to: StoredAttempt) -> None:
-        """Writes an attempt with the result of another one that holds the same code and was submitted at another time."""
+        """Writes an attempt with the result of another one that holds the same code and was submitted at another
+        time."""
         slot = (attempt.learner, attempt.problem)
         query = f"select * from attempts where {OF_SLOT} and attempt = ?"
         row = dict(self._database.execute(query, (*slot, attempt.attempt)).fetchone())
@@ -322,7 +325,8 @@ class Store(Results):
                 self._database.execute(statement, names)
 
     def rename(self, learner: str, to: str) -> None:
-        """Gives a learner another name. If somebody has it already, that one gets all attempts, and the better marks count."""
+        """Gives a learner another name. If somebody has it already, that one gets all attempts, and the better marks
+        count."""
         with self._writing():
             self._rename(learner, to)
 

@@ -44,11 +44,12 @@ class ProblemSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """A class. `records` are those of each learner, `points` the most that anyone can have, `unused` (learner, file, reason).
+    """A class. `records` are those of each learner, `points` the most that anyone can have, `unused` (learner, file,
+    reason).
 
-    `about` are the name of the class, when it was graded and what the deadlines were, as far as that is known. `sections` are
-    those of the learners who are in one, and `changes` the marks that changed without a new submission. `likenesses` are files
-    that are like a known solution.
+    `about` are the name of the class, when it was graded and what the deadlines were, as far as that is known.
+    `sections` are those of the learners who are in one, and `changes` the marks that changed without a new submission.
+    `likenesses` are files that are like a known solution.
     """
 
     problems: Sequence[ProblemSummary]
@@ -77,7 +78,8 @@ def about(stored: Results) -> list[str]:
 
 
 def by_learner_unused(unused: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """The files that were not used, as a reader needs them: of many of one learner, such as a whole bundle, the first."""
+    """The files that were not used, as a reader needs them: of many of one learner, such as a whole bundle, the
+    first."""
     grouped: dict[str, list[tuple[str, str, str]]] = {}
     for row in unused:
         grouped.setdefault(row[0], []).append(row)

@@ -9,16 +9,16 @@ from typing import Any
 
 from commandline import files
 
-# The start of a formula, also in full width; at the start of a cell, or behind a character that some countries' spreadsheets
-# take for the end of a cell: they ignore the quotation marks of a table with commas.
+# The start of a formula, also in full width; at the start of a cell, or behind a character that some countries'
+# spreadsheets take for the end of a cell: they ignore the quotation marks of a table with commas.
 _FORMULA = re.compile(r"(^|[;\t\r\n|])([^\S\t\r\n]|[\ufeff\u200b])*(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Writes a table, whole or not at all, so that every spreadsheet shows its text as it is. Raises UsageError.
 
-    It starts with a byte order mark, without which Excel garbles names. The header has no quotation marks: Canvas does not
-    accept them behind that mark.
+    It starts with a byte order mark, without which Excel garbles names. The header has no quotation marks: Canvas does
+    not accept them behind that mark.
     """
     text = io.StringIO()
     text.write("\ufeff")

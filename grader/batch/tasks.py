@@ -34,8 +34,9 @@ KEPT_REFERENCES = 2  # problems whose reference worker keeps running
 class Task:
     """One submission to grade, self-contained so that it can be sent to another machine.
 
-    `attempt` tells it from the learner's other submissions for the problem. `least` is the lowest level of isolation that is
-    accepted, `version` the hash of the problem and the grader. `explain` asks for a report that shows the smallest failing case.
+    `attempt` tells it from the learner's other submissions for the problem. `least` is the lowest level of isolation
+    that is accepted, `version` the hash of the problem and the grader. `explain` asks for a report that shows the
+    smallest failing case.
     """
 
     learner: str

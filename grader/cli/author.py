@@ -46,11 +46,12 @@ def verify(
 ) -> None:
     """Check that problems are sound.
 
-    The stub must be NOT ATTEMPTED and the reference must pass. Every misconception must be rejected and correctly identified.
-    The page must have all its sections and true examples, and no file may have a TODO left. With other seeds, the reference
-    must still pass and every misconception must still be rejected. Every tolerance needs a safety margin on both sides.
-    Every pitfall of the page must be a misconception, and every promise of the page must have a check that rejects a program
-    that breaks it. A problem's play must show something of the reference. Exits 1 if anything falls short.
+    The stub must be NOT ATTEMPTED and the reference must pass. Every misconception must be rejected and correctly
+    identified. The page must have all its sections and true examples, and no file may have a TODO left. With other
+    seeds, the reference must still pass and every misconception must still be rejected. Every tolerance needs a safety
+    margin on both sides. Every pitfall of the page must be a misconception, and every promise of the page must have a
+    check that rejects a program that breaks it. A problem's play must show something of the reference. Exits 1 if
+    anything falls short.
     """
     from grader import soundness
     from grader import verify as verify_
@@ -136,8 +137,8 @@ def _verify_hunts(chosen: list[Problem], jobs: int | None, as_json: bool) -> int
 def new(slug: str, title: str | None) -> None:
     """Create a problem in the selected course.
 
-    SLUG is a name such as demo, which gets the next free number, or a number and a name such as 98_demo. The new files make up
-    a complete small problem. Each has TODO comments for what is still to write, and `grade verify` lists them.
+    SLUG is a name such as demo, which gets the next free number, or a number and a name such as 98_demo. The new files
+    make up a complete small problem. Each has TODO comments for what is still to write, and `grade verify` lists them.
     """
     from grader.course import scaffold
 

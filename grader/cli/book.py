@@ -14,8 +14,8 @@ from commandline.errors import UsageError
 def book(no_browser: bool, folder: Path | None) -> None:
     """Open the course as a book in your browser.
 
-    All pages are there, with their drawings and formulas, and with hints that unfold. It needs no network, but the extra `book`
-    of the course. The first time, and after an update of the pages, the book takes some seconds to build.
+    All pages are there, with their drawings and formulas, and with hints that unfold. It needs no network, but the
+    extra `book` of the course. The first time, and after an update of the pages, the book takes some seconds to build.
     """
     from grader.course import book as book_
 

@@ -18,8 +18,8 @@ def course() -> None:
 def new(directory: Path, title: str | None) -> None:
     """Create a course with one example problem.
 
-    DIRECTORY gets problems/, solutions/, tests/ and course.toml, which says what the course consists of. `grade --course
-    DIRECTORY verify` proves that it is sound.
+    DIRECTORY gets problems/, solutions/, tests/ and course.toml, which says what the course consists of. `grade
+    --course DIRECTORY verify` proves that it is sound.
     """
     from grader.course import new_course
     from grader.handout.pack import new_folder

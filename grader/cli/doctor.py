@@ -121,7 +121,8 @@ def measured(workers: Workers) -> Isolation:
 
 
 def isolation_finding(isolation: Isolation) -> Finding:
-    """Fine only if strict. Otherwise the remedy for each missing layer, or for an attack that got through all of them."""
+    """Fine only if strict. Otherwise the remedy for each missing layer, or for an attack that got through all of
+    them."""
     if isolation.level is Level.STRICT:
         return Finding("isolation", str(isolation))
     remedies = [REMEDIES[layer] for layer in isolation.missing]

@@ -14,8 +14,8 @@ from grader.course import workspace
 def mcp(folder: str | None) -> None:
     """Serve your course to an AI assistant that tutors you.
 
-    An assistant starts it and speaks the Model Context Protocol on standard input and output. It can read pages and grade your
-    file; it cannot read a solution or edit your files. docs/tutors.md shows the setup.
+    An assistant starts it and speaks the Model Context Protocol on standard input and output. It can read pages and
+    grade your file; it cannot read a solution or edit your files. docs/tutors.md shows the setup.
     """
     if importlib.util.find_spec("mcp") is None:
         raise UsageError(f"The package `mcp` is missing: `{invocation.install('gpt-kata[mcp]')}`.")
@@ -28,8 +28,8 @@ def mcp(folder: str | None) -> None:
 def lsp() -> None:
     """Serve your editor: the verdict at the line, at every save.
 
-    An editor starts it and speaks the Language Server Protocol on standard input and output. docs/editors.md says how to set it
-    up.
+    An editor starts it and speaks the Language Server Protocol on standard input and output. docs/editors.md says how
+    to set it up.
     """
     from grader.editors import language_server
 

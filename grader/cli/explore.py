@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 def try_(folder: str | None, word: str, file: Path | None, seed: int) -> None:
     """Write a script that runs your file on the failing case.
 
-    The script try_pNN.py appears beside your file. It prints what your code returns beside what is expected, and works in a
-    debugger. If you edit it, the next `grade try NN` keeps your copy. `grade repl NN` has the case at a prompt, without a file.
+    The script try_pNN.py appears beside your file. It prints what your code returns beside what is expected, and works
+    in a debugger. If you edit it, the next `grade try NN` keeps your copy. `grade repl NN` has the case at a prompt,
+    without a file.
     """
     problem, file = _file(folder, word, file)
     if not file.stem.isidentifier() or file.suffix != ".py":
@@ -54,8 +55,9 @@ def try_(folder: str | None, word: str, file: Path | None, seed: int) -> None:
 def repl(folder: str | None, word: str, file: Path | None, seed: int) -> None:
     """Start Python with the failing case at hand.
 
-    `case` holds the inputs by name, `expected` what the reference returns, and your workspace can be imported. Problems about
-    several devices get eight CPU devices. To keep what you try, or for a debugger, write a script with `grade try NN`.
+    `case` holds the inputs by name, `expected` what the reference returns, and your workspace can be imported. Problems
+    about several devices get eight CPU devices. To keep what you try, or for a debugger, write a script with `grade try
+    NN`.
     """
     problem, file = _file(folder, word, file)
     import numpy as np

@@ -53,7 +53,8 @@ def fork_server(title: str) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A file for a problem. `digest` is that of its text if it is the workspace's `own` file, whose verdicts are recorded."""
+    """A file for a problem. `digest` is that of its text if it is the workspace's `own` file, whose verdicts are
+    recorded."""
 
     problem: Problem
     space: Workspace
@@ -92,7 +93,8 @@ class Attempt:
             terminal.echo(other, err=True)
 
     def _mixed_up(self) -> str:
-        """What may have been meant instead of this file: another problem, or a file beside the workspace. Empty if nothing."""
+        """What may have been meant instead of this file: another problem, or a file beside the workspace. Empty if
+        nothing."""
         meant = next((name for name in catalog.names() if name == self.file.stem != self.problem.name), None)
         if meant:
             again = f"grade problem {meant.label} {shlex.quote(str(self.file))}"
@@ -146,7 +148,8 @@ def problem_(
 ) -> None:
     """Grade your file for problem NN (7, 07, p07 or next_token_loss).
 
-    FILE is the one in your workspace unless you name another. If it does not exist there yet, it is created from the stub.
+    FILE is the one in your workspace unless you name another. If it does not exist there yet, it is created from the
+    stub.
     """
     from grader.resident import spawn
 

@@ -54,9 +54,9 @@ def hunt(
 ) -> None:  # fmt: skip
     """Find the fault in a program that looks right.
 
-    You get a program with one fault, and what its owner sees. Answer with the line, then with the idea behind the fault, then
-    mend the program. Hunts come from problems that you have passed: of problem NN, if you name one. The mistakes that you made
-    yourself come first.
+    You get a program with one fault, and what its owner sees. Answer with the line, then with the idea behind the
+    fault, then mend the program. Hunts come from problems that you have passed: of problem NN, if you name one. The
+    mistakes that you made yourself come first.
     """
     from grader.practice.hunting import HuntSpace
 
@@ -178,7 +178,8 @@ def _play(space: "HuntSpace", program: "Program") -> int:
 
 
 def _mend(space: "HuntSpace", current: "UnderWay", program: "Program") -> int:
-    """Grades the mended program. What its report names would answer the other questions, so only the symptom is shown."""
+    """Grades the mended program. What its report names would answer the other questions, so only the symptom is
+    shown."""
     from grader.cli.grading import fork_server
     from grader.judge import submission
     from grader.practice import hunting, run_program, symptoms

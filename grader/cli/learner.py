@@ -99,8 +99,8 @@ def main(ctx: click.Context, folder: str | None, course: str | None, today: date
 def start(folder: str | None, directory: str | None) -> None:
     """Create your workspace: a stub and a page for every problem.
 
-    DIRECTORY is `attempts` unless you name another. Your files are never overwritten. Run it again after an update to get
-    new problems and pages.
+    DIRECTORY is `attempts` unless you name another. Your files are never overwritten. Run it again after an update to
+    get new problems and pages.
     """
     space = Workspace(Path(directory)) if directory else workspace.find(folder)
     created, edited = space.start()

@@ -34,8 +34,8 @@ def play(
 ) -> None:  # fmt: skip
     """See your file for problem NN at work in a trained model.
 
-    FILE is the one in your workspace unless you name another. Nothing here counts for a verdict. Exits 0 when the play is over, 1
-    if your code ended it early.
+    FILE is the one in your workspace unless you name another. Nothing here counts for a verdict. Exits 0 when the play
+    is over, 1 if your code ended it early.
     """
     problem = catalog.find(word)
     plays.required(problem, text)
@@ -54,7 +54,8 @@ def played(
     problem: Any, file: Path, text: str | None, title: str, *, numbers: bool = False, html: Path | None = None,
     modules: Path | None = None,
 ) -> int:  # fmt: skip
-    """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit code."""
+    """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit
+    code."""
     from grader.judge import submission
     from grader.resident import client, grade_file
     from grader.resident.messages import PlayRequest
@@ -97,7 +98,8 @@ def played(
 
 
 def _with_sign_of_life(items: "Iterable[T | Progress]", problem: Any) -> "Iterator[T]":
-    """What a play shows. While the next item is being made, the terminal shows a sign of life, and how far training has come."""
+    """What a play shows. While the next item is being made, the terminal shows a sign of life, and how far training has
+    come."""
     from grader.exhibits import Progress
 
     rest = iter(items)

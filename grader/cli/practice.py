@@ -33,9 +33,9 @@ def review(
 ) -> None:  # fmt: skip
     """Write a passed problem again, when its date has come.
 
-    NN is what has been due for the longest unless you name another. You get a fresh stub in `reviews`, in your workspace. Your
-    passed file is not changed. It is graded at every save, and the clock pauses when you press c or quit. The first reviews are
-    short: only the core of a problem.
+    NN is what has been due for the longest unless you name another. You get a fresh stub in `reviews`, in your
+    workspace. Your passed file is not changed. It is graded at every save, and the clock pauses when you press c or
+    quit. The first reviews are short: only the core of a problem.
     """
     from grader.practice import schedule
     from grader.practice.review import ReviewSpace

@@ -154,7 +154,8 @@ def reset(folder: str | None, word: str) -> None:
 def certificate(folder: str | None, name: str | None, out: Path | None) -> None:
     """Write a page of what you passed, when, and with which versions.
 
-    The page is for showing to others; `grade list` shows your progress to you. It is your own record of your work, and says so.
+    The page is for showing to others; `grade list` shows your progress to you. It is your own record of your work, and
+    says so.
     """
     from grader.report import certificate as certificate_
 

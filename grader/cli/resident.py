@@ -14,9 +14,9 @@ from commandline.text import counted
 def resident() -> None:
     """See or stop the process that makes the next grading fast.
 
-    `grade problem` in a terminal leaves it behind. It ends after 15 minutes without work, when the terminal is closed, when
-    the course or a package changes, and when memory is low. GRADE_RESIDENT=0 forbids it. GRADE_RESIDENT=1 asks for it without a
-    terminal, too.
+    `grade problem` in a terminal leaves it behind. It ends after 15 minutes without work, when the terminal is closed,
+    when the course or a package changes, and when memory is low. GRADE_RESIDENT=0 forbids it. GRADE_RESIDENT=1 asks for
+    it without a terminal, too.
     """
 
 

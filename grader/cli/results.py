@@ -98,9 +98,9 @@ def canvas(
 ) -> None:
     """Send the marks to Canvas.
 
-    Shows the marks that differ from those in Canvas; with --send, sends them. A mark that was not sent from here is somebody's
-    decision and stays. A comment is sent once, and again only when its text has changed. Repeat the command after an
-    interruption: it sends what is left. Your access token is read from the variable CANVAS_TOKEN.
+    Shows the marks that differ from those in Canvas; with --send, sends them. A mark that was not sent from here is
+    somebody's decision and stays. A comment is sent once, and again only when its text has changed. Repeat the command
+    after an interruption: it sends what is left. Your access token is read from the variable CANVAS_TOKEN.
     """
     from grader.batch import push as push_
 

@@ -135,9 +135,9 @@ def batch(
 ) -> None:
     """Grade a class.
 
-    SUBMISSIONS is a folder or archive with one folder per learner, or an unmodified Gradescope, Canvas or Moodle export.
-    Results and a summary are written to RESULTS. Rerun the command to resume an interrupted batch; it grades only what is
-    new or has changed.
+    SUBMISSIONS is a folder or archive with one folder per learner, or an unmodified Gradescope, Canvas or Moodle
+    export. Results and a summary are written to RESULTS. Rerun the command to resume an interrupted batch; it grades
+    only what is new or has changed.
     """
     from grader.batch import command
     from grader.batch.options import BatchOptions
@@ -220,8 +220,8 @@ def pack(
 ) -> None:  # fmt: skip
     """Create the learners' bundle, without the solutions.
 
-    DIRECTORY gets the pages, the stubs and the grader. `grade problem` works in it, because it also gets the references'
-    recorded outputs for the public cases.
+    DIRECTORY gets the pages, the stubs and the grader. `grade problem` works in it, because it also gets the
+    references' recorded outputs for the public cases.
     """
     from commandline.errors import UsageError
     from grader.course import catalog
@@ -299,8 +299,8 @@ def github(directory: Path, problems: str) -> None:
 def classroom50(directory: Path, problems: str) -> None:
     """Create an autograder for Classroom 50.
 
-    DIRECTORY is the folder CLASSROOM/autograders/ASSIGNMENT of your classroom50 repository. Learners can read what is published
-    there, so it contains no solutions, and grades on the public cases.
+    DIRECTORY is the folder CLASSROOM/autograders/ASSIGNMENT of your classroom50 repository. Learners can read what is
+    published there, so it contains no solutions, and grades on the public cases.
     """
     from grader.course import catalog
     from grader.handout import export as export_

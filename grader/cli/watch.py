@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def watch(folder: str | None, word: str | None, edit_cmd: str | None, poll: bool, lines: bool) -> None:
     """Grade problem NN at every save.
 
-    NN is the problem that `grade next` names unless you name another. It stays until you press n or pick another from the list.
+    NN is the problem that `grade next` names unless you name another. It stays until you press n or pick another from
+    the list.
     """
     space = workspace.find(folder)
     problem = catalog.find(word) if word else space.next_problem()
@@ -39,7 +40,8 @@ def watch(folder: str | None, word: str | None, edit_cmd: str | None, poll: bool
 def run(
     make: "Callable[[Resident, Callable[[], None]], WatchSession]", edit_cmd: str | None, *, lines: bool = False
 ) -> None:
-    """Runs a session of watch mode until the learner quits: on the screen, or line by line where it must be so or is wanted.
+    """Runs a session of watch mode until the learner quits: on the screen, or line by line where it must be so or is
+    wanted.
 
     `make` makes it from a resident judge and what it calls after each change. `edit_cmd` opens a file instead of the
     user's editor.

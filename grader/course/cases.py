@@ -18,10 +18,10 @@ RECORDED = "outputs.zip"  # in a bundle, the public cases of a problem and the r
 def draw(problem: Problem, group: str, seed: int) -> list[Case]:
     """The cases of one family, simplest first. The same seed gives the same cases.
 
-    Every value that the family lists for a size is in a case, if there are as many cases as values. An only case is the simplest
-    with seed 0. With another seed its sizes are drawn, so that they are as secret as the seed. Where the public cases are
-    recorded, these are returned: NumPy may draw and round otherwise on another machine. Raises CourseError if the problem's own
-    code fails, or the recordings cannot be read.
+    Every value that the family lists for a size is in a case, if there are as many cases as values. An only case is the
+    simplest with seed 0. With another seed its sizes are drawn, so that they are as secret as the seed. Where the
+    public cases are recorded, these are returned: NumPy may draw and round otherwise on another machine. Raises
+    CourseError if the problem's own code fails, or the recordings cannot be read.
     """
     if seed == 0 and (problem.folder / RECORDED).is_file():
         return [*_recorded(problem, group)]
@@ -89,7 +89,8 @@ def make(problem: Problem, group: str, sizes: Mapping[str, int], seed: int, case
 def _secret(group: str, sizes: Mapping[str, int], seed: int, case_seed: int) -> int:
     """The seed from which probes draw the parameters of a case.
 
-    Code that cannot be traced is told it. That must not give away the parameters of any other case, which code is traced for.
+    Code that cannot be traced is told it. That must not give away the parameters of any other case, which code is
+    traced for.
     """
     digest = hashlib.sha256(f"{seed}:{group}:{sorted(sizes.items())}:{case_seed}".encode()).digest()
     return int.from_bytes(digest[:4], "big")

@@ -1,4 +1,5 @@
-"""Finds the selected course's problems by number, slug or path, and the files of each: page, stub, reference, misconceptions."""
+"""Finds the selected course's problems by number, slug or path, and the files of each: page, stub, reference,
+misconceptions."""
 
 import importlib.util
 import re
@@ -22,13 +23,14 @@ from grader.problem import Problem
 
 @dataclass(frozen=True)
 class Misconception:
-    """A common wrong idea, as an edit to the reference: `find` is replaced by `replace`. `says` tells the learner what to do.
+    """A common wrong idea, as an edit to the reference: `find` is replaced by `replace`. `says` tells the learner what
+    to do.
 
-    If programs that share the idea give different numbers, `replace` has a form for each. `raises` means that a form raises an
-    exception or returns something other than an array. When a submission does so, only these misconceptions are run.
-    `pitfall` holds the beginnings of the page's pitfalls that it is about, and `not_in` the files of other styles in which the
-    edit is possible but no fault. `see` is the slug of a problem that teaches what the idea
-    lacks, if the course has it: `grade next` suggests it.
+    If programs that share the idea give different numbers, `replace` has a form for each. `raises` means that a form
+    raises an exception or returns something other than an array. When a submission does so, only these misconceptions
+    are run. `pitfall` holds the beginnings of the page's pitfalls that it is about, and `not_in` the files of other
+    styles in which the edit is possible but no fault. `see` is the slug of a problem that teaches what the idea lacks,
+    if the course has it: `grade next` suggests it.
     """
 
     name: str
@@ -132,7 +134,8 @@ def _mistakes(problem: Problem) -> Iterator[str]:
 
 
 def probes_module(folder: Path) -> object | None:
-    """The `probes.py` in a problem's folder, imported; None if there is none. Only workers call this: it imports JAX."""
+    """The `probes.py` in a problem's folder, imported; None if there is none. Only workers call this: it imports
+    JAX."""
     path = folder / "probes.py"
     return _module(path) if path.is_file() else None
 
@@ -308,7 +311,8 @@ def _beside(problem: Problem, folder: str) -> list[Path]:
 
 
 def references(problem: Problem) -> Callable[[str], str | None]:
-    """A function that reads references: of the selected course, or from the folder of this problem's. For `with_imports`."""
+    """A function that reads references: of the selected course, or from the folder of this problem's. For
+    `with_imports`."""
 
     def beside(name: str) -> str | None:
         if name in selected().by_name:
@@ -337,7 +341,8 @@ def core(problem: Problem) -> list[str]:
 
 
 def misconceptions_file(problem: Problem) -> dict[str, list[dict[str, Any]]]:
-    """The tables of the file with the problem's misconceptions, promises and claims. Raises CourseError if it is broken."""
+    """The tables of the file with the problem's misconceptions, promises and claims. Raises CourseError if it is
+    broken."""
     return {name: rows for name, rows in _toml(problem).items() if name != "core"}
 
 

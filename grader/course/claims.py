@@ -1,7 +1,8 @@
 """What a page says of numbers and of libraries, and the tested examples that prove it.
 
-Each number of the worked sketch must occur in a `>>>` example: one of the page, or one beside the reference, in a `[[claim]]`. So
-must each sentence that says what raises, returns or is dropped. A claim without an example says why it has none.
+Each number of the worked sketch must occur in a `>>>` example: one of the page, or one beside the reference, in a
+`[[claim]]`. So must each sentence that says what raises, returns or is dropped. A claim without an example says why it
+has none.
 """
 
 import re

@@ -1,7 +1,8 @@
 """The sizes that people meet, by dimension, and whether the cases of a problem reach them.
 
-Small cases hide what goes wrong in real runs: layers sorted as text are in another order only from the eleventh on, and an
-integer product overflows only late in a run. A family of cases names in `covers` the dimensions that it takes to such a size.
+Small cases hide what goes wrong in real runs: layers sorted as text are in another order only from the eleventh on, and
+an integer product overflows only late in a run. A family of cases names in `covers` the dimensions that it takes to
+such a size.
 """
 
 import math
@@ -27,8 +28,8 @@ _TEXT = re.compile(r"(?:^|_)(?:text|texts|words|document|documents)$")
 
 @dataclass(frozen=True)
 class Dimension:
-    """`concerns` says whether a problem with such an input needs it, by the name and the value of the input. `reached` says
-    whether a case is of the size that `words` describes."""
+    """`concerns` says whether a problem with such an input needs it, by the name and the value of the input. `reached`
+    says whether a case is of the size that `words` describes."""
 
     name: str
     words: str
@@ -70,8 +71,8 @@ def _characters(case: Case) -> bool:
     return any(ord(letter) >= _ASTRAL for value in case.values.values() if isinstance(value, str) for letter in value)
 
 
-# What a case must have of each. A dimension that concerns a problem and is not in its cases needs a reason in its definition.
-# Extreme magnitudes concern only the problems whose pages promise them, which no name of an input shows.
+# What a case must have of each. A dimension that concerns a problem and is not in its cases needs a reason in its
+# definition. Extreme magnitudes concern only the problems whose pages promise them, which no name of an input shows.
 DIMENSIONS = (
     Dimension(
         "layers", f"{LAYERS} layers or more",

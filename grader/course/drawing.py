@@ -13,9 +13,9 @@ The text has one command a line; positions are those of centers, in pixels, and 
     arrow A.e B.w FLAGS | TEXT                from the right side of A to the left side of B (n, e, s, w; `A.s+20` is shifted)
     curve X,Y X,Y ...                         a thick line through points
 
-Between the ends of an arrow, `X,Y`, `X,` and `,Y` are corners. Its flags are `line` (no head), `both`, `dashed`, `accent`,
-and `left`, `right`, `above` or `below` for the place of the text. A `text` in backticks and a (shape) are set in a fixed
-width, `~text` small and gray, `*text` bold.
+Between the ends of an arrow, `X,Y`, `X,` and `,Y` are corners. Its flags are `line` (no head), `both`, `dashed`,
+`accent`, and `left`, `right`, `above` or `below` for the place of the text. A `text` in backticks and a (shape) are set
+in a fixed width, `~text` small and gray, `*text` bold.
 """
 
 import math

@@ -30,8 +30,8 @@ def parse(text: str) -> ast.Module | None:
 def imported_modules(text: str) -> list[str]:
     """The course modules that a source imports anywhere, also inside functions.
 
-    Where the source does not parse, lines that look like imports count: its verdict must be about the syntax error, not about
-    a missing module.
+    Where the source does not parse, lines that look like imports count: its verdict must be about the syntax error, not
+    about a missing module.
     """
     if not ProblemName.PATTERN.search(text):
         return []

@@ -1,7 +1,8 @@
 """The log of a learner's progress: a file that is only appended to, and the progress that is derived from its entries.
 
-Each line is one entry with an id of its own. So the logs of two machines merge as sets: concatenated, joined by git with or
-without conflict marks, or copied beside each other under names that begin and end alike. Lines that hold no entry are skipped.
+Each line is one entry with an id of its own. So the logs of two machines merge as sets: concatenated, joined by git
+with or without conflict marks, or copied beside each other under names that begin and end alike. Lines that hold no
+entry are skipped.
 """
 
 import hashlib
@@ -27,8 +28,8 @@ _LARGEST = 1 << 26  # bytes
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 _LONG_AGO = "1970-01-01T00:00:00.000000Z"  # of old progress without a date
 
-# Kinds of entries. `taken` is a row of an old file, and `started` names the course and the pages that were written. All other
-# kinds belong to `grader.practice`.
+# Kinds of entries. `taken` is a row of an old file, and `started` names the course and the pages that were written. All
+# other kinds belong to `grader.practice`.
 PROGRESS = ("graded", "hints", "gave up", "taken")
 
 
@@ -79,9 +80,10 @@ class Entry:
 class Progress:
     """A learner's progress on one problem.
 
-    `verdict` and `score` are the best so far, `last_verdict` and `last_score` those of the last grading. Before the first, both
-    verdicts are empty, and a file of an older version has no last ones. `digest` identifies the text that passed, which it did
-    at the time `passed_at` (ISO 8601, UTC) with these `versions`. `mistakes` are the misconceptions that were named.
+    `verdict` and `score` are the best so far, `last_verdict` and `last_score` those of the last grading. Before the
+    first, both verdicts are empty, and a file of an older version has no last ones. `digest` identifies the text that
+    passed, which it did at the time `passed_at` (ISO 8601, UTC) with these `versions`. `mistakes` are the
+    misconceptions that were named.
     """
 
     verdict: str = ""
@@ -148,7 +150,8 @@ def read(folder: Path) -> list[Entry]:
 
 @lru_cache(maxsize=8)
 def _read_file(path: Path, modified: int, size: int) -> list[Entry]:
-    """The entries of a file. One command asks for them several times, so they are kept while the file stays the same."""
+    """The entries of a file. One command asks for them several times, so they are kept while the file stays the
+    same."""
     try:
         data = files.read_regular(path, _LARGEST)
     except (OSError, files.NotRegularFileError):
@@ -201,7 +204,8 @@ def now() -> datetime:
 
 
 def taken(folder: Path) -> list[Entry]:
-    """The progress in an old file as entries. Their ids depend on nothing but the file, so two machines take it over once."""
+    """The progress in an old file as entries. Their ids depend on nothing but the file, so two machines take it over
+    once."""
     try:
         stored = json.loads(files.read_regular(folder / OLD, _LARGEST).decode("utf-8"))
     except (OSError, files.NotRegularFileError, ValueError, RecursionError):

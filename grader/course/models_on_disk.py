@@ -1,6 +1,7 @@
 """Models in the cache of the Hugging Face hub, found by their config.json, without a network.
 
-The cache has a folder `models--ORG--NAME` for each model, and in it `refs/main` with the name of a folder in `snapshots`.
+The cache has a folder `models--ORG--NAME` for each model, and in it `refs/main` with the name of a folder in
+`snapshots`.
 """
 
 import json
@@ -22,7 +23,8 @@ class ModelOnDisk:
 
 
 def smallest(kinds: Collection[str]) -> ModelOnDisk | None:
-    """The smallest model in the cache whose `model_type` is one of these, with weights in safetensors; None if there is none."""
+    """The smallest model in the cache whose `model_type` is one of these, with weights in safetensors; None if there is
+    none."""
     found = [model for folder in _folders() if (model := _model(folder, kinds))]
     return min(found, key=lambda model: (model.size, model.name), default=None)
 

@@ -77,7 +77,8 @@ def _svg(problem: Problem, name: str) -> str:
 
 
 def as_text(markdown: str) -> str:
-    """Markdown of a page with its formulas as text, for a terminal, where no explorable can be shown: its table remains."""
+    """Markdown of a page with its formulas as text, for a terminal, where no explorable can be shown: its table
+    remains."""
     return FORMULAS.sub(
         lambda match: "\n".join(["```text", *map(formulas.as_text, match[1].splitlines()), "```"]),
         re.sub(rf"{_EXPLORABLE.pattern}\n\n", "", markdown, flags=re.MULTILINE),

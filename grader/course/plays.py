@@ -18,8 +18,9 @@ FILE = "play.py"
 class Play:
     """A play: whether it trains, which gives it more time, and the text that it shows unless the learner types another.
 
-    The constants TRAINS and TEXT of the file say so. `text` is None if the play takes no text. MODEL_TYPES are kinds of models,
-    by their `model_type` in config.json, in which MODEL_COMMAND shows the same: a command with `{model}` and `{workspace}`.
+    The constants TRAINS and TEXT of the file say so. `text` is None if the play takes no text. MODEL_TYPES are kinds of
+    models, by their `model_type` in config.json, in which MODEL_COMMAND shows the same: a command with `{model}` and
+    `{workspace}`.
     """
 
     path: Path
@@ -43,7 +44,8 @@ def exists(problem: Problem) -> bool:
 
 
 def find(problem: Problem) -> Play | None:
-    """The play of a problem, or None if it has none. Raises CourseError if its constants are not what they should be."""
+    """The play of a problem, or None if it has none. Raises CourseError if its constants are not what they should
+    be."""
     path = problem.folder / FILE
     if not path.is_file():
         return None
@@ -68,7 +70,8 @@ def find(problem: Problem) -> Play | None:
 
 
 def offer(problem: Problem, file: Path) -> Offer | None:
-    """The command that shows a learner's file in a model on the disk; None if there is no such model, or no such command.
+    """The command that shows a learner's file in a model on the disk; None if there is no such model, or no such
+    command.
 
     `file` must lie in a workspace under the name of the problem, or the command would not find it.
     """

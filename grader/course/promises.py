@@ -24,10 +24,11 @@ _END = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bcf\.)(?<!\bvs\.)(?<=[.!?])([
 
 @dataclass(frozen=True)
 class Promise:
-    """A sentence of a page, the check with a case that contains what it promises, and the evidence that the check sees it.
+    """A sentence of a page, the check with a case that contains what it promises, and the evidence that the check sees
+    it.
 
-    The evidence is a misconception that the check rejects (`broken_by`), or a correct program in another style that makes use
-    of a permission (`kept_by`, its file name).
+    The evidence is a misconception that the check rejects (`broken_by`), or a correct program in another style that
+    makes use of a permission (`kept_by`, its file name).
     """
 
     page: str
@@ -37,7 +38,8 @@ class Promise:
 
 
 def sentences(markdown: str) -> list[str]:
-    """The sentences outside code blocks, on one line each. Items of lists and cells of tables are sentences of their own."""
+    """The sentences outside code blocks, on one line each. Items of lists and cells of tables are sentences of their
+    own."""
     return [sentence for block in _blocks(_FENCE.sub("\n", markdown)) for sentence in _split(block)]
 
 
@@ -111,7 +113,8 @@ def of_pitfall(bullet: str, misconceptions: Sequence[Misconception]) -> list[Mis
 
 
 def pitfall_faults(problem: Problem) -> Iterator[str]:
-    """The pitfalls without a misconception, and the misconceptions that name no pitfall of the page, or several at once."""
+    """The pitfalls without a misconception, and the misconceptions that name no pitfall of the page, or several at
+    once."""
     found, misconceptions = pitfalls(problem), catalog.misconceptions(problem)
     for bullet in found:
         if not of_pitfall(bullet, misconceptions):

@@ -29,8 +29,8 @@ _TODO = re.compile(r"\bTODO: *(.+)")
 def create(word: str, title: str | None = None) -> tuple[ProblemName, list[Path]]:
     """Writes the files of a new problem; returns its name and their paths.
 
-    `word` is a slug, which gets the next free number, or a number and a slug. Raises UsageError if one of them is taken or not
-    valid, or if a file exists; then nothing is written.
+    `word` is a slug, which gets the next free number, or a number and a slug. Raises UsageError if one of them is taken
+    or not valid, or if a file exists; then nothing is written.
     """
     root = selected().root
     if not (root / STYLES).is_dir():

@@ -12,7 +12,8 @@ _NAME = {"type": "string", "pattern": f"^{ProblemName.PATTERN.pattern}$"}
 
 
 def schema() -> dict[str, Any]:
-    """The schema, as JSON values. It knows the form of the file; `grade course list` and `grade verify` know the rest."""
+    """The schema, as JSON values. It knows the form of the file; `grade course list` and `grade verify` know the
+    rest."""
     row = _table(ROW_KEYS, problem=_NAME, include=_NAME, points={"type": "integer", "minimum": 1})
     row["oneOf"] = [{"required": ["problem"]}, {"required": ["include"]}]
     rows = {"type": "array", "items": {"anyOf": [_NAME, row]}}

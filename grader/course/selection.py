@@ -39,10 +39,11 @@ def forget() -> None:
 
 
 def select(word: str | None, named: str) -> None:
-    """Selects a course for this process and those that it starts. `named` is the course that the workspace names, or empty.
+    """Selects a course for this process and those that it starts. `named` is the course that the workspace names, or
+    empty.
 
-    Raises UsageError if there is no such course. A folder that only the workspace names must have been selected before: a
-    course is code that runs on this machine, and a workspace may come from somebody else.
+    Raises UsageError if there is no such course. A folder that only the workspace names must have been selected before:
+    a course is code that runs on this machine, and a workspace may come from somebody else.
     """
     if word is not None:
         folder = find(word)

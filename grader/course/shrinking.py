@@ -1,7 +1,7 @@
 """Shrinks a failing case.
 
-Hypothesis draws sizes and a seed, never the elements of an array: it would shrink those to zero, which hides errors. It takes a
-tenth of a second to import, so only a case that fails imports this module.
+Hypothesis draws sizes and a seed, never the elements of an array: it would shrink those to zero, which hides errors. It
+takes a tenth of a second to import, so only a case that fails imports this module.
 """
 
 import contextlib
@@ -19,8 +19,9 @@ from hypothesis.internal.conjecture import providers
 from grader.course import cases
 from grader.problem import Case, Problem
 
-# Hypothesis also draws the numbers that occur in the code of loaded modules, and caches them in the folder `.hypothesis`. It has
-# no setting against this. Cases must be the same wherever the course is installed and whatever else is loaded.
+# Hypothesis also draws the numbers that occur in the code of loaded modules, and caches them in the folder
+# `.hypothesis`. It has no setting against this. Cases must be the same wherever the course is installed and whatever
+# else is loaded.
 providers._get_local_constants = lambda: providers._local_constants  # the empty set that it would fill
 
 _QUIET = hypothesis.settings(
@@ -33,7 +34,8 @@ _QUIET = hypothesis.settings(
 
 
 def shrink(problem: Problem, failing: Case, seed: int, fails: Callable[[Case], bool], seconds: float) -> Case:
-    """The smallest case for which `fails` is true that a search of about `seconds` reaches; `failing` if none is smaller."""
+    """The smallest case for which `fails` is true that a search of about `seconds` reaches; `failing` if none is
+    smaller."""
     end, smallest = monotonic() + seconds, failing
 
     def still_fails(case: Case) -> bool:

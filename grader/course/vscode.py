@@ -1,4 +1,5 @@
-"""What VS Code reads in a workspace: a task that grades at every save, tests for the Test Explorer, recommended extensions."""
+"""What VS Code reads in a workspace: a task that grades at every save, tests for the Test Explorer, recommended
+extensions."""
 
 import json
 import os
@@ -51,7 +52,8 @@ def contents() -> Mapping[str, tuple[dict[str, Any], tuple[str, ...]]]:
 
 
 def add(workspace: Path) -> tuple[list[Path], dict[Path, list[str]]]:
-    """Writes the files that are missing. Returns the new paths, and what those of the learner lack. Raises UsageError."""
+    """Writes the files that are missing. Returns the new paths, and what those of the learner lack. Raises
+    UsageError."""
     created, lacking = list[Path](), dict[Path, list[str]]()
     for name, (value, needed) in contents().items():
         path = workspace / FOLDER / name

@@ -46,8 +46,8 @@ class Workspace:
         return self.folder
 
     def start(self) -> tuple[list[Path], list[Path]]:
-        """Adds every stub and page that is missing, and replaces the pages that have changed since they were written. Adds
-        what tells AI assistants to tutor, unless the folder has instructions for them.
+        """Adds every stub and page that is missing, and replaces the pages that have changed since they were written.
+        Adds what tells AI assistants to tutor, unless the folder has instructions for them.
 
         Returns the new paths, and the pages that were not replaced because the learner may have edited them.
         """
@@ -111,7 +111,8 @@ class Workspace:
             log.append(self.folder, *entries)
 
     def add(self, problem: Problem) -> Path | None:
-        """Creates the problem's file from its stub if it is missing. Returns its path if it is new. Raises UsageError."""
+        """Creates the problem's file from its stub if it is missing. Returns its path if it is new. Raises
+        UsageError."""
         target = self.file(problem)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +133,8 @@ class Workspace:
 
     @property
     def course(self) -> str:
-        """The course that the workspace was started with: the name of an installed one, or a path. Empty for the shipped one."""
+        """The course that the workspace was started with: the name of an installed one, or a path. Empty for the
+        shipped one."""
         return next((entry.text("course") for entry in reversed(self.entries()) if entry.kind == "started"), "")
 
     def progress(self) -> dict[str, Progress]:
@@ -149,8 +151,8 @@ class Workspace:
     ) -> None:  # fmt: skip
         """Notes a verdict, the number of hints seen, or that the learner gave up.
 
-        `digest` is that of the text that got the verdict: the current one unless given. `mistake` is the misconception that was
-        named. What changes nothing is noted once a day.
+        `digest` is that of the text that got the verdict: the current one unless given. `mistake` is the misconception
+        that was named. What changes nothing is noted once a day.
         """
         entries = self.entries()
         before = log.by_problem(entries).get(problem.name, Progress())
@@ -183,7 +185,8 @@ class Workspace:
         )
 
     def digest(self, problem: Problem) -> str:
-        """A hash of the problem's file and of the course modules in the folder that it imports. Empty if there is no file."""
+        """A hash of the problem's file and of the course modules in the folder that it imports. Empty if there is no
+        file."""
 
         def text(name: str) -> str | None:
             try:
@@ -236,16 +239,16 @@ class Workspace:
         return Standing("reset" if last == "NOT ATTEMPTED" else "broken", points, False)
 
     def reset(self, problem: Problem) -> Path | None:
-        """Puts the stub back in the place of the learner's file. Returns the path that the old file is kept at, under a new name
-        with a number; None if there was nothing to keep. Raises UsageError."""
+        """Puts the stub back in the place of the learner's file. Returns the path that the old file is kept at, under a
+        new name with a number; None if there was nothing to keep. Raises UsageError."""
         kept = None if self.add(problem) else self.put(problem, catalog.stub_text(problem))
         if kept:
             self.remember(problem, verdict="NOT ATTEMPTED", score=0)
         return kept
 
     def put(self, problem: Problem, text: str) -> Path | None:
-        """Writes a text to the problem's file. Returns the path that the file before it is kept at, under a new name with a
-        number; None if there was nothing to keep, as where it was the stub. Raises UsageError."""
+        """Writes a text to the problem's file. Returns the path that the file before it is kept at, under a new name
+        with a number; None if there was nothing to keep, as where it was the stub. Raises UsageError."""
         target, kept = self.file(problem), None
         try:
             if (present := _read(target)) == text:
@@ -274,7 +277,8 @@ class Workspace:
 
 
 def find(folder: str | None) -> Workspace:
-    """The workspace: the given folder, else the current one or the nearest one above it that has progress, else `attempts`.
+    """The workspace: the given folder, else the current one or the nearest one above it that has progress, else
+    `attempts`.
 
     Below the course's own folder, that is its `attempts` if it has progress.
     """

@@ -1,5 +1,7 @@
-"""The course inside other programs: editors and AI assistants. Each module translates; none grades, and nothing below imports it.
+"""The course inside other programs: editors and AI assistants. Each module translates; none grades, and nothing below
+imports it.
 
-`tutor.py` answers an assistant in text, and `tutor_server.py` serves that over the Model Context Protocol. `language.py`
-says what an editor shows of a file, and `language_server.py` serves that over the Language Server Protocol.
+`tutor.py` answers an assistant in text, and `tutor_server.py` serves that over the Model Context Protocol.
+`language.py` says what an editor shows of a file, and `language_server.py` serves that over the Language Server
+Protocol.
 """

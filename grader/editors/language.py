@@ -1,4 +1,5 @@
-"""What an editor shows of a learner's file: the verdict at a line, what an entry takes and returns, points. Knows no protocol."""
+"""What an editor shows of a learner's file: the verdict at a line, what an entry takes and returns, points. Knows no
+protocol."""
 
 import ast
 import contextlib
@@ -42,7 +43,8 @@ class Learner:
         return catalog.load(path.stem) if path.suffix == ".py" and path.stem in catalog.names() else None
 
     def graded(self, path: Path) -> Report | None:
-        """Grades a file as it is on disk, and records the verdict if it is that of a workspace. None if a later call ended it."""
+        """Grades a file as it is on disk, and records the verdict if it is that of a workspace. None if a later call
+        ended it."""
         problem, space = self._required(path), Workspace(path.parent)
         bundled_outputs.check_gradable(problem)
         digest = space.digest(problem)
@@ -162,7 +164,8 @@ def _is_in_workspace(path: Path) -> bool:
 
 
 def _signature(stub: str, name: str) -> str:
-    """The heads of an entry in the stub: of a function, or of a class and its methods, with the shapes in their annotations."""
+    """The heads of an entry in the stub: of a function, or of a class and its methods, with the shapes in their
+    annotations."""
     tree = imports.parse(stub)
     node = next((each for each in tree.body if getattr(each, "name", "") == name), None) if tree else None
     if isinstance(node, ast.FunctionDef):

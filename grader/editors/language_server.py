@@ -1,4 +1,5 @@
-"""`grade lsp`: what an editor shows of a learner's file, over the Language Server Protocol. Nothing is sent anywhere else."""
+"""`grade lsp`: what an editor shows of a learner's file, over the Language Server Protocol. Nothing is sent anywhere
+else."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """What an AI assistant may ask about the course and about the learner's work, answered in text.
 
-No answer contains a reference, and nothing here writes a learner's file. Text that comes from the learner's files, or from the
-process that runs them, stands in a fence: it may contain anything, instructions to an assistant included.
+No answer contains a reference, and nothing here writes a learner's file. Text that comes from the learner's files, or
+from the process that runs them, stands in a fence: it may contain anything, instructions to an assistant included.
 """
 
 import secrets
@@ -76,7 +76,8 @@ class Tutor:
         return page.without_hints(catalog.find(word))
 
     def grade(self, word: str) -> str:
-        """Grades the learner's file. The verdict as the learner sees it, which is also recorded in the learner's progress."""
+        """Grades the learner's file. The verdict as the learner sees it, which is also recorded in the learner's
+        progress."""
         problem, file = self._file(word)
         digest = self._space.digest(problem)
         with self._working:

@@ -42,11 +42,13 @@ def server(space: Workspace) -> MCPServer:
         return tutor.list_problems()
 
     def read_page(problem: str | int) -> str:
-        """Read the page of a problem: ideas, a worked sketch, pitfalls, inputs and outputs. `problem` is a number: 07."""
+        """Read the page of a problem: ideas, a worked sketch, pitfalls, inputs and outputs. `problem` is a number:
+        07."""
         return tutor.read_page(str(problem))
 
     def grade(problem: str | int) -> str:
-        """Grade the learner's own file and read the verdict as the learner sees it. It is recorded in their progress."""
+        """Grade the learner's own file and read the verdict as the learner sees it. It is recorded in their
+        progress."""
         return tutor.grade(str(problem))
 
     def next_hint(problem: str | int) -> str:
@@ -58,7 +60,8 @@ def server(space: Workspace) -> MCPServer:
         return tutor.explain_check(str(problem), check)
 
     def play(problem: str | int, text: str = "") -> str:
-        """Show what the learner's file does in a trained model, as text. It counts for nothing. Some plays take a `text`."""
+        """Show what the learner's file does in a trained model, as text. It counts for nothing. Some plays take a
+        `text`."""
         return tutor.play(str(problem), text)
 
     def progress() -> str:

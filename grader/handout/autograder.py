@@ -1,7 +1,8 @@
 """The autograder.py of Classroom 50: grades a checkout with the learners' bundle beside it, in the folder `course`.
 
-Classroom 50's runner runs it in the checkout, with any Python that it has, so it needs the standard library only. It installs the
-bundle in a virtual environment and writes result.json and release-body.md. It fails only if it cannot grade.
+Classroom 50's runner runs it in the checkout, with any Python that it has, so it needs the standard library only. It
+installs the bundle in a virtual environment and writes result.json and release-body.md. It fails only if it cannot
+grade.
 """
 
 import json
@@ -40,7 +41,8 @@ def install(environment: Path) -> Path:
 
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs a command in a folder of our own: `-m` imports modules from there, and the checkout may have others of that name."""
+    """Runs a command in a folder of our own: `-m` imports modules from there, and the checkout may have others of that
+    name."""
     return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=False)
 
 

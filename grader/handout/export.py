@@ -36,7 +36,8 @@ cd /autograder/source/course
 /autograder/tools/bin/uv pip install --python /autograder/venv/bin/python -e .
 """
 
-# Gradescope runs it as root, in a container that may not create namespaces, so weak isolation is accepted; the report names it.
+# Gradescope runs it as root, in a container that may not create namespaces, so weak isolation is accepted; the report
+# names it.
 _RUN = """#!/usr/bin/env bash
 # Runs for each submission. If the grader itself fails, this writes no results. Gradescope then reports that the autograder
 # failed, gives no score, and shows this output to instructors.
@@ -89,8 +90,9 @@ def gradescope(
 ) -> None:
     """Writes the zip file of an autograder for these problems. Without a seed file, it gets a new random seed.
 
-    `reveal` is what learners are told, and `after_due` what Gradescope shows them after its due date, as in `grade batch`.
-    Raises UsageError if the archive exists or cannot be written, if the seed file is unusable, or if `after_due` tells less.
+    `reveal` is what learners are told, and `after_due` what Gradescope shows them after its due date, as in `grade
+    batch`. Raises UsageError if the archive exists or cannot be written, if the seed file is unusable, or if
+    `after_due` tells less.
     """
     require_more(reveal, after_due)
     if archive.exists():
@@ -125,7 +127,8 @@ def gradescope(
 
 
 def github(directory: Path, problems: Sequence[Problem]) -> Iterator[str]:
-    """Writes a repository: the learners' bundle, a workspace, and a workflow that grades it. Yields lines for the terminal.
+    """Writes a repository: the learners' bundle, a workspace, and a workflow that grades it. Yields lines for the
+    terminal.
 
     Raises UsageError if the folder exists and is not empty, or cannot be written. It is created whole or not at all.
     """
@@ -145,8 +148,8 @@ def classroom50(directory: Path, problems: Sequence[Problem]) -> Iterator[str]:
 
     Classroom 50 publishes the folder, so it holds the learners' bundle: no solutions, and no hidden cases.
 
-    Raises UsageError if the folder exists and is not empty, cannot be written, or is too large for Classroom 50. It is created
-    whole or not at all.
+    Raises UsageError if the folder exists and is not empty, cannot be written, or is too large for Classroom 50. It is
+    created whole or not at all.
     """
     with pack.new_folder(directory) as folder:
         course = folder / "course"

@@ -1,4 +1,5 @@
-"""Hunts for a class: a folder with the programs and a sheet for the answers, the same for all or one for each learner."""
+"""Hunts for a class: a folder with the programs and a sheet for the answers, the same for all or one for each
+learner."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing

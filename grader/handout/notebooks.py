@@ -1,4 +1,5 @@
-"""Notebooks for learners, in Jupyter, VS Code and Colab: each has the page and the stub of a problem, and a cell that grades."""
+"""Notebooks for learners, in Jupyter, VS Code and Colab: each has the page and the stub of a problem, and a cell that
+grades."""
 
 import json
 import os
@@ -34,12 +35,14 @@ which grades it. `%hint {label}` gives a hint, and `%progress` shows what you ha
 
 
 def export(directory: Path, problems: Sequence[Problem], install: str | None) -> Iterator[str]:
-    """Writes a notebook for each problem, named as its module, so that `grade batch` takes it in. Yields lines for the terminal.
+    """Writes a notebook for each problem, named as its module, so that `grade batch` takes it in. Yields lines for the
+    terminal.
 
-    A file that exists is left alone. `install` is what `%pip install` installs: the package of the shipped course unless given.
+    A file that exists is left alone. `install` is what `%pip install` installs: the package of the shipped course
+    unless given.
 
-    Raises UsageError if a notebook cannot be written, or if a course is selected that is not installed under a name or that
-    nothing is said to install.
+    Raises UsageError if a notebook cannot be written, or if a course is selected that is not installed under a name or
+    that nothing is said to install.
     """
     course = selection.selected().root
     name = "" if course == ROOT else selection.name_of(course)
@@ -57,7 +60,8 @@ def export(directory: Path, problems: Sequence[Problem], install: str | None) ->
 
 
 def notebook(problem: Problem, install: str, course: str = "") -> dict[str, Any]:
-    """The notebook of a problem, as nbformat 4.5 has it. `course` is the name of another course than the shipped one."""
+    """The notebook of a problem, as nbformat 4.5 has it. `course` is the name of another course than the shipped
+    one."""
     select = f"%env {selection.VARIABLE}={course}\n" if course else ""
     cells = [
         _cell("code", "install", _INSTALL.format(install=install, course=select)),

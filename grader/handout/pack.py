@@ -1,4 +1,5 @@
-"""The learners' bundle: pages, stubs, definitions and the grader, with the references' outputs but without the references."""
+"""The learners' bundle: pages, stubs, definitions and the grader, with the references' outputs but without the
+references."""
 
 import re
 import shutil
@@ -32,9 +33,9 @@ def pack(
 ) -> Iterator[str]:
     """Creates the bundle of these problems; yields lines for the terminal.
 
-    `plays` includes what `grade play` needs. `agents` are the instructions for AI assistants: those of the course unless given,
-    none if empty. Raises UsageError if the folder exists and is not empty, or cannot be written. The bundle is created whole or
-    not at all.
+    `plays` includes what `grade play` needs. `agents` are the instructions for AI assistants: those of the course
+    unless given, none if empty. Raises UsageError if the folder exists and is not empty, or cannot be written. The
+    bundle is created whole or not at all.
     """
     with new_folder(directory) as folder:
         yield from fill(folder, problems, plays=plays, agents=agents)

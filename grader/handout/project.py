@@ -1,4 +1,5 @@
-"""The project file and the license of a copy of the course, also where the course is installed without its repository."""
+"""The project file and the license of a copy of the course, also where the course is installed without its
+repository."""
 
 import re
 import tomllib
@@ -23,7 +24,8 @@ _FOR_DEVELOPERS = "dev"  # the extra that a copy does not offer
 
 @dataclass(frozen=True)
 class Metadata:
-    """The metadata that a copy of the course takes over. `entry_points` maps each group to the entry points in it, by name."""
+    """The metadata that a copy of the course takes over. `entry_points` maps each group to the entry points in it, by
+    name."""
 
     version: str
     requires_python: str
@@ -65,7 +67,8 @@ def _for_users(extras: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
 
 
 def project_file(packages: Sequence[str], beside: str = "") -> str:
-    """The project file of a copy with these packages. A wheel of it also has what is in the folder `beside`, next to them."""
+    """The project file of a copy with these packages. A wheel of it also has what is in the folder `beside`, next to
+    them."""
     course = metadata()
     return tomli_w.dumps({
         "build-system": BUILD_SYSTEM,

@@ -1,7 +1,9 @@
-"""Limits on the memory and the processes of a whole tree, enforced by the kernel, where this process may create a cgroup.
+"""Limits on the memory and the processes of a whole tree, enforced by the kernel, where this process may create a
+cgroup.
 
 Other limits do not suffice: the kernel does not limit root's processes, the limits of a process do not add up over its
-children, and a fork bomb starves a watchdog. See cgroups(7). Versions 1 and 2 both work, and each controller is optional.
+children, and a fork bomb starves a watchdog. See cgroups(7). Versions 1 and 2 both work, and each controller is
+optional.
 """
 
 import contextlib

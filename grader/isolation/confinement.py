@@ -27,7 +27,8 @@ try:
 except ImportError:  # Windows has no such limits; the layers named then do not claim them
     resource = None  # type: ignore[assignment]
 
-# The course's own code. Of a course that was installed normally, it lies among the packages that a submission may import.
+# The course's own code. Of a course that was installed normally, it lies among the packages that a submission may
+# import.
 _CODE = tuple(ROOT / name for name in ("commandline", "grader", "harness", "studio"))
 
 _HIGHEST_USER, _USERS = 60_000, 5_000  # a worker's user id is one of the `_USERS` ids up to the highest
@@ -46,7 +47,8 @@ def confine(launch: Launch, *, namespaced: bool) -> Isolation:
         layers.append("limits")
     layers += [f"{controller} group" for controller in launch.controllers]
     layers += ["scratch in memory"] * (namespaced or launch.scratch.is_relative_to(scratch.MEMORY))
-    # Imports list the packages' folder. Of a course that was installed normally, the names of its files can be listed there too.
+    # Imports list the packages' folder. Of a course that was installed normally, the names of its files can be listed
+    # there too.
     packages = Path(sysconfig.get_path("purelib")).resolve()
     if packages != ROOT:
         sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
@@ -64,7 +66,8 @@ def confine(launch: Launch, *, namespaced: bool) -> Isolation:
 
 
 def readable(hidden: tuple[Path, ...]) -> list[Path]:
-    """The paths that Python, JAX and XLA read while they run, without the hidden folders. The grader is not among them."""
+    """The paths that Python, JAX and XLA read while they run, without the hidden folders. The grader is not among
+    them."""
     return [*_system_files(hidden), *(Path("/proc", name) for name in _PROC)]
 
 
@@ -128,7 +131,8 @@ def _can_read(folder: Path) -> bool:
 
 
 def _become_other_user(number: int) -> bool:
-    """Becomes another user if this process is root's. Only in a root folder of its own, and if any user can read Python there."""
+    """Becomes another user if this process is root's. Only in a root folder of its own, and if any user can read Python
+    there."""
     if os.geteuid() != 0 or not _is_for_all():
         return False
     user = _HIGHEST_USER - number % _USERS  # no other running worker has it
@@ -159,11 +163,13 @@ def _limit(limits: Limits, other_user: bool) -> None:
     lower(resource.RLIMIT_CORE, 0)
     lower(resource.RLIMIT_FSIZE, limits.file_size)
     if sys.platform == "linux" and os.geteuid() != 0:
-        # The kernel counts all tasks of this user, so the existing ones are added. Root is exempt; a cgroup limits it instead.
+        # The kernel counts all tasks of this user, so the existing ones are added. Root is exempt; a cgroup limits it
+        # instead.
         tasks = 0 if other_user else _tasks()
         lower(resource.RLIMIT_NPROC, tasks + limits.processes + THREADS)
     if sys.platform == "linux":
-        # Relative to the memory that the imports hold: with an absolute limit, a larger JAX would fail every submission.
+        # Relative to the memory that the imports hold: with an absolute limit, a larger JAX would fail every
+        # submission.
         in_use = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
         lower(resource.RLIMIT_DATA, in_use + limits.memory)
 

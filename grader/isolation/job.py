@@ -10,7 +10,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Limits:
-    """The resources that one worker and everything it starts may use. Memory is in bytes, above what its imports hold."""
+    """The resources that one worker and everything it starts may use. Memory is in bytes, above what its imports
+    hold."""
 
     memory: int = 2 << 30
     file_size: int = 256 << 20
@@ -21,8 +22,8 @@ class Limits:
 class Job:
     """The work that a worker is started for.
 
-    `folder` is that of the problem's definition. No process that runs a submission can read the folders that are `hidden`.
-    `extension` names a module whose `prepare(problem)` returns what answers requests of the kind `stream`.
+    `folder` is that of the problem's definition. No process that runs a submission can read the folders that are
+    `hidden`. `extension` names a module whose `prepare(problem)` returns what answers requests of the kind `stream`.
     """
 
     folder: Path
@@ -36,9 +37,9 @@ class Job:
 class Launch:
     """The first message to a worker: its job, and the processes and folders around it.
 
-    `judge` is the judge's process id. `without` names layers of isolation to leave out, for tests of what the others stop.
-    A process joins the cgroup by writing a 0 to each of `cgroup_files`; `controllers` are those in force there. `number`
-    differs between workers that run at the same time. A `spare` one warms up before its first request.
+    `judge` is the judge's process id. `without` names layers of isolation to leave out, for tests of what the others
+    stop. A process joins the cgroup by writing a 0 to each of `cgroup_files`; `controllers` are those in force there.
+    `number` differs between workers that run at the same time. A `spare` one warms up before its first request.
     """
 
     job: Job

@@ -1,7 +1,7 @@
 """Linux Landlock through ctypes: limits this process and its children to certain files, and denies them TCP.
 
-See landlock(7). Needs no privileges. It binds the calling thread and what that thread starts, so this process must have only
-one thread.
+See landlock(7). Needs no privileges. It binds the calling thread and what that thread starts, so this process must have
+only one thread.
 """
 
 import os
@@ -32,7 +32,8 @@ def version() -> int:
 
 
 def restrict(readable: Iterable[Path], writable: Iterable[Path], listed: Iterable[Path] = ()) -> int:
-    """Denies this process all file access except reading below `readable`, and everything but execution below `writable`.
+    """Denies this process all file access except reading below `readable`, and everything but execution below
+    `writable`.
 
     Below `listed`, names of files may be read, but not files.
 

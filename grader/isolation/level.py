@@ -42,7 +42,8 @@ class Isolation:
 
     @classmethod
     def measured(cls, layers: Sequence[str], not_stopped: Sequence[str]) -> Isolation:
-        """The isolation with these layers. It is strict only if no strong layer is missing and no attack got through."""
+        """The isolation with these layers. It is strict only if no strong layer is missing and no attack got
+        through."""
         missing = tuple(layer for layer in STRONG_LAYERS if layer not in layers)
         if not missing and not not_stopped:
             level = Level.STRICT

@@ -1,7 +1,8 @@
-"""Linux namespaces and a separate root folder, through ctypes: a process sees no files, processes or network but its own.
+"""Linux namespaces and a separate root folder, through ctypes: a process sees no files, processes or network but its
+own.
 
-See namespaces(7), user_namespaces(7), mount_namespaces(7), pivot_root(2). Root needs no user namespace. Any other user creates
-one too, if the system allows it.
+See namespaces(7), user_namespaces(7), mount_namespaces(7), pivot_root(2). Root needs no user namespace. Any other user
+creates one too, if the system allows it.
 """
 
 import ctypes
@@ -47,7 +48,8 @@ def unshare() -> bool:
 
 
 def enter_root(folder: Path, readable: Iterable[Path], memory: int) -> None:
-    """Replaces the root folder by one that contains only the given paths, read-only, and an empty SCRATCH, /tmp and /dev/shm.
+    """Replaces the root folder by one that contains only the given paths, read-only, and an empty SCRATCH, /tmp and
+    /dev/shm.
 
     These three are in memory and hold at most `memory` bytes each. SCRATCH becomes the current folder.
     To be called in the first process of a new process namespace. The new root is mounted over `folder`. Raises OSError.
@@ -101,7 +103,8 @@ def _bind(path: Path, folder: Path) -> None:
 
 
 def _set_attributes(target: str, attributes: int, *, recursive: bool) -> None:
-    # struct mount_attr: attributes to set and to clear, propagation, user namespace. The bits used here are those of mount(2).
+    # struct mount_attr: attributes to set and to clear, propagation, user namespace. The bits used here are those of
+    # mount(2).
     new = struct.pack("=QQQQ", attributes, 0, 0, 0)
     call(_MOUNT_SETATTR, _AT_FDCWD, target.encode(), _AT_RECURSIVE if recursive else 0, new, len(new))
 

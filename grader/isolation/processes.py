@@ -31,8 +31,8 @@ class Tree:
         return []
 
     def kill(self) -> None:
-        """Kills every process. A tree that forks while it is being killed needs several passes. The root is killed last,
-        because its descendants are found through it."""
+        """Kills every process. A tree that forks while it is being killed needs several passes. The root is killed
+        last, because its descendants are found through it."""
         end = monotonic() + 5
         while sum(_kill(each) for each in self.members() if each.pid != self.root) and monotonic() < end:
             sleep(0.01)
@@ -45,7 +45,8 @@ class Tree:
 
 
 def largest_data(processes: Sequence[psutil.Process]) -> int:
-    """The largest data segment of a process, in bytes, whether it is resident or not; 0 where the system does not say."""
+    """The largest data segment of a process, in bytes, whether it is resident or not; 0 where the system does not
+    say."""
     return max(_measured(processes, lambda process: getattr(process.memory_info(), "data", 0)), default=0)
 
 
@@ -68,8 +69,8 @@ def _measured(processes: Sequence[psutil.Process], measure: Callable[[psutil.Pro
             yield measure(process)
 
 
-# Linux lists the children of each thread. Elsewhere they are found among all processes of the machine, which takes long if
-# there are many.
+# Linux lists the children of each thread. Elsewhere they are found among all processes of the machine, which takes long
+# if there are many.
 LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 
 

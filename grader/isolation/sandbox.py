@@ -1,7 +1,7 @@
 """Starts workers, watches the resources that each process tree uses, and kills them: the parent side of the sandbox.
 
-A worker is forked from the zygote, a process that has imported JAX but not initialized it. It has a clean environment, an empty
-scratch folder, one socket and one pipe. References' workers are started and confined in the same way.
+A worker is forked from the zygote, a process that has imported JAX but not initialized it. It has a clean environment,
+an empty scratch folder, one socket and one pipe. References' workers are started and confined in the same way.
 `grader.worker.zygote` is the other end. `grader.isolation.confinement` takes a worker's privileges away.
 """
 
@@ -36,13 +36,15 @@ IMPORTS = 1 << 30  # bytes, for Python, JAX and their threads
 SHARED = b"zygote"  # the message that carries a connection to the zygote
 OWN_PROCESSES = 3  # the supervisor, the first process of the namespaces, and the worker
 END_SECONDS = 5.0  # for a killed tree to disappear
-# Seconds between two measurements of a tree, and for how long the short interval is used. Each measurement costs milliseconds.
+# Seconds between two measurements of a tree, and for how long the short interval is used. Each measurement costs
+# milliseconds.
 SHORT_INTERVAL, LONG_INTERVAL, SHORT_INTERVAL_LASTS = 0.1, 0.5, 5.0
 
 # Layers to leave out, for tests of what the others stop: namespaces, landlock, seccomp, cgroup, user.
 WITHOUT = "GRADE_WITHOUT"
 
-# Flax's own settings, which a learner may have set for all programs: a submission runs in the mode that its author uses.
+# Flax's own settings, which a learner may have set for all programs: a submission runs in the mode that its author
+# uses.
 FLAX_MODES = ("NNX_GRAPH_MODE", "NNX_GRAPH_UPDATES")
 
 
@@ -64,9 +66,9 @@ class Workers(Protocol):
 class WorkerProcess:
     """A running worker. `sock` is the judge's end of its socket. `close` kills everything that it started.
 
-    `killed_for` says which limit it exceeded. `came_near_memory_limit` says whether a process of it had three quarters of the
-    data that the kernel allows. A `spare` one is started before there is work for it: it warms up, and its resources are not
-    measured until `watch` is called.
+    `killed_for` says which limit it exceeded. `came_near_memory_limit` says whether a process of it had three quarters
+    of the data that the kernel allows. A `spare` one is started before there is work for it: it warms up, and its
+    resources are not measured until `watch` is called.
     """
 
     def __init__(self, job: Job, fork_server: ForkServer | None = None, *, spare: bool = False) -> None:
@@ -119,7 +121,8 @@ class WorkerProcess:
         return self._done.is_set()
 
     def wait(self, timeout: float) -> int:
-        """Waits for a worker that has hung up and returns its exit code, negative for a signal. Raises TimeoutExpired."""
+        """Waits for a worker that has hung up and returns its exit code, negative for a signal. Raises
+        TimeoutExpired."""
         code = self._process.wait(timeout)
         if self._group and self._group.ran_out_of_memory():  # the kernel killed it before the watcher did
             self.killed_for = self.killed_for or self._too_much_memory()
@@ -190,8 +193,8 @@ class WorkerProcess:
 class ForkedProcess:
     """A process forked by the fork server, and its supervisor at the other end of the socket `life`.
 
-    The supervisor sends two lines: its own process id and, at the end, the exit code (negative for a signal). When the judge
-    hangs up, the supervisor kills everything.
+    The supervisor sends two lines: its own process id and, at the end, the exit code (negative for a signal). When the
+    judge hangs up, the supervisor kills everything.
     """
 
     def __init__(self, life: socket.socket) -> None:
@@ -235,9 +238,9 @@ class ForkedProcess:
 class ForkServer:
     """The judge's handle on the zygote, the process that workers are forked from.
 
-    The zygote starts to import at once. If it dies, it is restarted. On a system where forking is not safe, each worker is a
-    new process instead. `control` is the connection to the zygote; None without one. That of another process of the same user may
-    be given, to be used until its zygote ends.
+    The zygote starts to import at once. If it dies, it is restarted. On a system where forking is not safe, each worker
+    is a new process instead. `control` is the connection to the zygote; None without one. That of another process of
+    the same user may be given, to be used until its zygote ends.
     """
 
     def __init__(self, control: socket.socket | None = None) -> None:
@@ -251,7 +254,8 @@ class ForkServer:
         return WorkerProcess(job, self if self.control else None, spare=spare)
 
     def share(self, sock: socket.socket) -> None:
-        """Sends a connection to the zygote to another process of the same user. Raises OSError if there is no zygote."""
+        """Sends a connection to the zygote to another process of the same user. Raises OSError if there is no
+        zygote."""
         if self.control is None:
             raise ConnectionRefusedError
         socket.send_fds(sock, [SHARED], [self.control.fileno()])

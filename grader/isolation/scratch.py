@@ -1,4 +1,5 @@
-"""Scratch folders of workers: created in memory, removed whatever a submission left in them, swept up after a killed judge."""
+"""Scratch folders of workers: created in memory, removed whatever a submission left in them, swept up after a killed
+judge."""
 
 import atexit
 import contextlib
@@ -35,7 +36,8 @@ def _home() -> Path:
 
 @cache
 def hold() -> None:
-    """Locks this process's own folder for as long as this process lives, and removes the folders of judges that were killed.
+    """Locks this process's own folder for as long as this process lives, and removes the folders of judges that were
+    killed.
 
     Not part of `create`: it takes 40 ms, during which a process that was started there can do its imports.
     """
@@ -91,7 +93,8 @@ def _sweep(folder: Path) -> None:
 
 
 def remove(top: str) -> None:
-    """Removes a folder and its contents, whatever they are. Follows no links. Never fails: leaves what cannot be removed."""
+    """Removes a folder and its contents, whatever they are. Follows no links. Never fails: leaves what cannot be
+    removed."""
     if sys.platform == "win32":
         with contextlib.suppress(RecursionError):
             shutil.rmtree(top, ignore_errors=True)
@@ -108,8 +111,8 @@ def remove(top: str) -> None:
 def _empty(top: int) -> None:
     """Removes everything in an open folder.
 
-    A tree may be deeper than the longest path, than Python can recurse and than a process can open descriptors. So inner
-    folders are first moved to the top.
+    A tree may be deeper than the longest path, than Python can recurse and than a process can open descriptors. So
+    inner folders are first moved to the top.
     """
     unique, count = secrets.token_hex(8), 0
     pending = [""]

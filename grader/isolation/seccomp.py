@@ -1,8 +1,9 @@
 """A seccomp filter through ctypes: allows this process and its children only the calls of `system_calls`.
 
-See seccomp(2) and bpf(4). A denied call fails with EPERM, so Python raises PermissionError. A denied call with a number from
-424 on fails with ENOSYS, as on a kernel that is older than the call: C libraries and Python try an older call after ENOSYS,
-but not after EPERM. These numbers belong to calls added since Linux 5.1, so every program has such an alternative.
+See seccomp(2) and bpf(4). A denied call fails with EPERM, so Python raises PermissionError. A denied call with a number
+from 424 on fails with ENOSYS, as on a kernel that is older than the call: C libraries and Python try an older call
+after ENOSYS, but not after EPERM. These numbers belong to calls added since Linux 5.1, so every program has such an
+alternative.
 """
 
 import ctypes
@@ -43,8 +44,8 @@ _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 # NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NEW_NAMESPACES = 0x7E020000
 _ALL_BITS = 0xFFFFFFFF
-# SET_NAME, GET_NAME, GET_DUMPABLE, GET_SECCOMP, CAPBSET_READ, SET_VMA. Not SET_DUMPABLE: it would hide the process's memory
-# from the watchdog.
+# SET_NAME, GET_NAME, GET_DUMPABLE, GET_SECCOMP, CAPBSET_READ, SET_VMA. Not SET_DUMPABLE: it would hide the process's
+# memory from the watchdog.
 _PRCTLS = (DEATH_SIGNAL, NO_NEW_PRIVILEGES, 15, 16, 3, 21, 23, 0x53564D41)
 # TCGETS (isatty), TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
@@ -90,7 +91,8 @@ def _conditions() -> list[tuple[Numbers, list[_Condition]]]:
         (PRLIMIT, [_Condition(0, [0])]),  # its own limits, not the judge's
         (KILL, [own]),
         (TGKILL, [own]),  # abort() uses it
-        # Where SIGCHLD is ignored, the kernel does not add the computing time of a child that has ended to its parent's.
+        # Where SIGCHLD is ignored, the kernel does not add the computing time of a child that has ended to its
+        # parent's.
         (RT_SIGACTION, [_Condition(0, set(range(1, _MOST_SIGNALS + 1)) - {signal.SIGCHLD})]),
         # A pair of datagram sockets could send to any other socket.
         (SOCKETPAIR, [_Condition(0, [_UNIX]), _Condition(1, [_STREAM], _TYPE_BITS)]),
@@ -110,7 +112,8 @@ def _program() -> bytes:
     for numbers, conditions in _conditions():
         body = [instruction for condition in conditions for instruction in _unless(condition)]
         code += [(_EQUAL, 0, len(body) + 1, numbers[column] or 0), *body, (_RETURN, 0, 0, _ALLOW)]
-    # clone3 is one of the recent calls: its flags are in memory, which a filter cannot read, and libraries use clone instead.
+    # clone3 is one of the recent calls: its flags are in memory, which a filter cannot read, and libraries use clone
+    # instead.
     code += [(_AT_LEAST, 0, 1, _RECENT), (_RETURN, 0, 0, _NOT_IMPLEMENTED), (_RETURN, 0, 0, _NOT_PERMITTED)]
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 

@@ -1,4 +1,5 @@
-"""The system calls that a worker may make: those of Python, NumPy, JAX, XLA, Orbax, Grain and the course's other packages.
+"""The system calls that a worker may make: those of Python, NumPy, JAX, XLA, Orbax, Grain and the course's other
+packages.
 
 `tests/grader/isolation/test_seccomp.py` runs these packages and names a call that is missing here.
 """

@@ -1,4 +1,5 @@
-"""Checks that could not be judged, because something else must be right first. The report says so in the same words everywhere.
+"""Checks that could not be judged, because something else must be right first. The report says so in the same words
+everywhere.
 
 Such a check shows no numbers, unless it is the first failure, and is never called a second fault.
 """
@@ -41,8 +42,8 @@ def same_output(agrees_with: str) -> str:
 def without_consequences(results: Sequence[CheckResult], first: CheckResult) -> list[CheckResult]:
     """The results without what follows from the first failure: numbers of checks that could not be judged.
 
-    Parameters are filled by name, so a wrong name spoils all values. A check that also needs a compiled program says nothing
-    on it where another check has rejected the same values.
+    Parameters are filled by name, so a wrong name spoils all values. A check that also needs a compiled program says
+    nothing on it where another check has rejected the same values.
     """
     misnamed = _misnamed(first)
 

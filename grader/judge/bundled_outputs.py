@@ -1,7 +1,7 @@
 """The reference outputs in a learner's bundle: recorded on the public cases, so that the bundle needs no solutions.
 
-A problem's recordings are one archive: the public cases, an entry for each request, one for each misconception that changes the
-outcome, and the misconceptions by name, without their edits to the reference.
+A problem's recordings are one archive: the public cases, an entry for each request, one for each misconception that
+changes the outcome, and the misconceptions by name, without their edits to the reference.
 """
 
 import json
@@ -54,7 +54,8 @@ class Recorded:
         }
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
-        """The outcome of a check's probe on a case, as a future. It raises CourseError if the outcome was not recorded."""
+        """The outcome of a check's probe on a case, as a future. It raises CourseError if the outcome was not
+        recorded."""
         answer: Future[Outcome] = Future()
         plain = _entry(check, case)
         entry = _entry(check, case, variant)
@@ -98,7 +99,8 @@ class Recorded:
 
 
 def reference(problem: Problem, workers: Workers) -> Answers:
-    """The recordings of a problem, or else its reference, for one grading at a time. Raises CourseError if it has neither."""
+    """The recordings of a problem, or else its reference, for one grading at a time. Raises CourseError if it has
+    neither."""
     return Recorded(problem) if is_recorded(problem) else Reference(problem, workers, at_once=AT_ONCE)
 
 

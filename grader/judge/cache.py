@@ -1,4 +1,5 @@
-"""The cache: what references and witnesses returned, by a hash of all that decides it. Only judges read and write it."""
+"""The cache: what references and witnesses returned, by a hash of all that decides it. Only judges read and write
+it."""
 
 import contextlib
 import hashlib
@@ -25,7 +26,8 @@ _OWN_PACKAGES = ("commandline", "grader", "harness")
 
 
 def folder() -> Path | None:
-    """The cache folder, created if needed: GRADE_CACHE, or a folder in the user's cache. None if it cannot be written."""
+    """The cache folder, created if needed: GRADE_CACHE, or a folder in the user's cache. None if it cannot be
+    written."""
     return _usable(cache_folder("GRADE_CACHE"))
 
 
@@ -106,7 +108,8 @@ def has(key: str) -> bool:
 
 
 def claim(key: str) -> Callable[[], None] | None:
-    """Tells the other processes that this one computes an entry, until the returned function is called or this process ends.
+    """Tells the other processes that this one computes an entry, until the returned function is called or this process
+    ends.
 
     None if another process does. Without a cache, all compute everything.
     """
@@ -130,7 +133,8 @@ def claim(key: str) -> Callable[[], None] | None:
 
 @cache
 def _trim(top: Path) -> None:
-    """Removes the oldest entries if there are more than MOST_BYTES. Once in a process, because it looks at every file."""
+    """Removes the oldest entries if there are more than MOST_BYTES. Once in a process, because it looks at every
+    file."""
     paths = [path for folder in top.glob("??") for path in folder.iterdir()]
     entries = sorted(((path.stat().st_mtime, path.stat().st_size, path) for path in paths), reverse=True)
     kept = 0

@@ -17,11 +17,12 @@ _NOTHING = Leaf("", "", np.zeros(()))
 
 @dataclass(frozen=True, eq=False)
 class ComparedLeaf:
-    """One leaf of a check, by its name on the page: the expected array, the submission's, and that of the named misconception.
+    """One leaf of a check, by its name on the page: the expected array, the submission's, and that of the named
+    misconception.
 
-    A side is None where the leaf does not exist. `mismatch` is None if the leaf is right. `wrong` marks the values outside of
-    the tolerance; it is None if the two arrays cannot be compared value by value. `start` is the index of the first value that
-    is kept, and `shape` that of the whole leaf.
+    A side is None where the leaf does not exist. `mismatch` is None if the leaf is right. `wrong` marks the values
+    outside of the tolerance; it is None if the two arrays cannot be compared value by value. `start` is the index of
+    the first value that is kept, and `shape` that of the whole leaf.
     """
 
     path: str
@@ -81,7 +82,8 @@ PartState = Literal["right", "faulty", "wrong", "wrong input", "never called", "
 
 @dataclass(frozen=True)
 class Part:
-    """A submodule of the graded module. The first faulty one is `faulty`; `wrong` is one that contains it or comes later."""
+    """A submodule of the graded module. The first faulty one is `faulty`; `wrong` is one that contains it or comes
+    later."""
 
     path: str
     state: PartState
@@ -91,8 +93,8 @@ class Part:
 class Counterexample:
     """The first failure in numbers.
 
-    `leaves` are those of the check, in its order. `left_out` is the number of further ones. `tree` are the submodules of the
-    graded module, if the first faulty one was looked for.
+    `leaves` are those of the check, in its order. `left_out` is the number of further ones. `tree` are the submodules
+    of the graded module, if the first faulty one was looked for.
     """
 
     case: Case

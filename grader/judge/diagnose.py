@@ -1,4 +1,5 @@
-"""Finds the misconception, or the two, that reproduce the learner's numbers and contradict none of the checks that passed."""
+"""Finds the misconception, or the two, that reproduce the learner's numbers and contradict none of the checks that
+passed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +17,13 @@ from grader.judge.worker_session import Failure, Outcome
 from grader.problem import NUMERIC, UNCHECKED, Case, Check, Tolerance
 from grader.wire.compare import SAME, Leaf, Mismatch, compare, mismatches, select, to_be_equal
 
-# Programs with one idea differ by a constant in what is measured of them. The wrong ideas of a problem differ by its sizes.
+# Programs with one idea differ by a constant in what is measured of them. The wrong ideas of a problem differ by its
+# sizes.
 NEAR = 1.5
 LOOSEST = 0.1  # statistics have wider tolerances, within which many ideas would agree
-# Each pair costs a compilation, and where no pair fits, all are tried. Of 84 random pairs that are found, in problems 01 to 28
-# and the warm-up, 83 are among the first eight. A limit in seconds would give different verdicts on different machines.
+# Each pair costs a compilation, and where no pair fits, all are tried. Of 84 random pairs that are found, in problems
+# 01 to 28 and the warm-up, 83 are among the first eight. A limit in seconds would give different verdicts on different
+# machines.
 MOST_PAIRS = 8
 
 
@@ -29,7 +32,8 @@ UNWRITTEN = (BAD_ENTRY, "not_implemented")  # learners write one entry after ano
 # Failures that no edit of the reference has, so that none needs to be run.
 NO_IDEA = frozenset("syntax missing_import processes exit refused protocol".split())
 
-# What is wrong in an outcome, by check and case: a submission's is needed for each idea, and an idea's for each submission.
+# What is wrong in an outcome, by check and case: a submission's is needed for each idea, and an idea's for each
+# submission.
 _WRONG: WeakKeyDictionary[Outcome, dict[tuple[str, Case], dict[str, Mismatch]]] = WeakKeyDictionary()
 
 
@@ -58,10 +62,11 @@ class Diagnosis:
 
 
 def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int = MOST_PAIRS) -> Diagnosis | None:
-    """The misconception that explains every difference and is wrong nowhere else; None if there is none, or if several are.
+    """The misconception that explains every difference and is wrong nowhere else; None if there is none, or if several
+    are.
 
-    Of several that do, only one that agrees with more of the evidence is named, in leaves that no check compares, or that is
-    nearer to a number that a check only bounds. If none explains everything, pairs of misconceptions are tried.
+    Of several that do, only one that agrees with more of the evidence is named, in leaves that no check compares, or
+    that is nearer to a number that a check only bounds. If none explains everything, pairs of misconceptions are tried.
     """
     evidence = _telling(evidence)
     failures = [item for item in evidence if item.wrong]
@@ -110,7 +115,8 @@ def _most(variants: Sequence[str], value: Callable[[str], float]) -> list[str]:
 
 
 def _asked(reference: Answers, item: Evidence) -> Sequence[str]:
-    """The variants that may explain an outcome, after all have been asked for, so that they are computed one after another."""
+    """The variants that may explain an outcome, after all have been asked for, so that they are computed one after
+    another."""
     ideas = reference.misconceptions
     asked = [variant for variant in ideas if ideas[variant].raises or not item.outcome.failure]
     for variant in asked:
@@ -166,7 +172,8 @@ def _fits(reference: Answers, others: Sequence[Evidence], possible: Iterable[str
 
 
 def _unexplained(reference: Answers, item: Evidence, variant: str, *, loosely: bool = False) -> list[str] | None:
-    """The leaves that are wrong in the evidence and are not the variant's; None if the variant contradicts the evidence.
+    """The leaves that are wrong in the evidence and are not the variant's; None if the variant contradicts the
+    evidence.
 
     It does if it is wrong where the evidence is right. `loosely` compares as the check does: long computations drift.
     """
@@ -210,7 +217,8 @@ def _mismatches(reference: Answers, item: Evidence, outcome: Outcome) -> list[Mi
 
 
 def _same_at(path: str, item: Evidence, answer: Outcome, *, loosely: bool) -> bool:
-    """Whether a variant's leaf is the learner's: both missing, the same numbers, or near ones where a check only bounds them."""
+    """Whether a variant's leaf is the learner's: both missing, the same numbers, or near ones where a check only bounds
+    them."""
     ours, theirs = (_at(path, outcome) for outcome in (answer, item.outcome))
     if item.check.compare == "at_most" and ours and theirs and ours[0].shape == theirs[0].shape:
         return bool((_ratios(ours[0], theirs[0]) <= NEAR).all())
@@ -277,10 +285,11 @@ def _distance(reference: Answers, failures: Sequence[Evidence], variant: str) ->
 def _pair(
     reference: Answers, explained: Sequence[Evidence], others: Sequence[Evidence], most: int, known: str = ""
 ) -> Diagnosis | None:
-    """Two misconceptions that together explain some of the evidence and contradict none; one of them is `known`, if given.
+    """Two misconceptions that together explain some of the evidence and contradict none; one of them is `known`, if
+    given.
 
-    Tries those pairs first whose effects on the first item, added or multiplied, come nearest to the learner's numbers. An idea
-    without an effect there cannot be part of a pair.
+    Tries those pairs first whose effects on the first item, added or multiplied, come nearest to the learner's numbers.
+    An idea without an effect there cannot be part of a pair.
     """
     first = explained[0]
     if first.outcome.failure or not most:

@@ -1,7 +1,9 @@
-"""The two processes that a submission is graded with: its worker, which traces its code, and a witness, which runs the programs.
+"""The two processes that a submission is graded with: its worker, which traces its code, and a witness, which runs the
+programs.
 
-Neither is believed about itself. The worker gets no array of a case, unless its code cannot be traced. The witness never runs
-the submission's Python. Equal programs are run once on a case: the cache holds what a witness returned for them.
+Neither is believed about itself. The worker gets no array of a case, unless its code cannot be traced. The witness
+never runs the submission's Python. Equal programs are run once on a case: the cache holds what a witness returned for
+them.
 """
 
 from dataclasses import dataclass, field, replace
@@ -33,7 +35,8 @@ from grader.wire.program import FILE, request
 
 @dataclass
 class Examiner:
-    """Grades one submission of `problem` by probes. `seconds` limits the time of its worker, and that of its witness."""
+    """Grades one submission of `problem` by probes. `seconds` limits the time of its worker, and that of its
+    witness."""
 
     problem: Problem
     fork_server: Workers
@@ -107,7 +110,8 @@ class Examiner:
         return self._probe(frame, check, case)
 
     def _in_fresh_process(self, frame: Frame, *, load: bool = True) -> Outcome:
-        """The outcome of a request to a process that has seen nothing else, but has loaded the submission if `load` says so."""
+        """The outcome of a request to a process that has seen nothing else, but has loaded the submission if `load`
+        says so."""
         fresh = Session(self.problem, self.fork_server.worker(self.job), self.seconds, self.say)
         try:
             fresh.begin()
@@ -146,7 +150,8 @@ class Examiner:
         return self._run(program, check, case)
 
     def _with_partner(self, frame: Frame, partner: Frame) -> Outcome:
-        """The outcome of a probe that asks its partner, which is in the witness. Only the partner says what its arrays are."""
+        """The outcome of a probe that asks its partner, which is in the witness. Only the partner says what its arrays
+        are."""
         witness = self._sound_witness()
         begun = witness.ask(partner, "loaded")
         if isinstance(begun, Failure):
@@ -173,7 +178,8 @@ class Examiner:
         return self._programs[key]
 
     def _trace_all(self, case: Case) -> None:
-        """Traces all that is asked about a case, before the worker is told its numbers: a later program could hold results."""
+        """Traces all that is asked about a case, before the worker is told its numbers: a later program could hold
+        results."""
         for check in self.problem.checks:
             if check.cases == case.group and not check.saved_by and not _needs_numbers(check):
                 self._program(check, case)
@@ -214,7 +220,8 @@ class Examiner:
 
 
 def _needs_numbers(check: Check) -> bool:
-    """Whether a check accepts numbers only: a program would run where its time is not measured, and could not ask the partner.
+    """Whether a check accepts numbers only: a program would run where its time is not measured, and could not ask the
+    partner.
 
     Such a check is not traced either, because the worker would learn about a case before its time is measured.
     """

@@ -1,4 +1,5 @@
-"""Fault localization: finds the first submodule whose recorded inputs agree with the reference's and whose output does not.
+"""Fault localization: finds the first submodule whose recorded inputs agree with the reference's and whose output does
+not.
 
 `grader.worker.recorder` records the values, in both workers.
 """
@@ -62,8 +63,8 @@ def first_faulty(
 ) -> Finding:
     """The first submodule whose inputs are right and whose output is wrong.
 
-    `used` are the parameters on which the output depends, if known. A submodule that a transformation such as `nnx.jit` copied is
-    called unseen, but then its parameters are among them. `again` returns a leaf of a case with other sizes.
+    `used` are the parameters on which the output depends, if known. A submodule that a transformation such as `nnx.jit`
+    copied is called unseen, but then its parameters are among them. `again` returns a leaf of a case with other sizes.
     """
     if expected.failure or got.failure:
         return Finding()

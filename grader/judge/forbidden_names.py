@@ -1,7 +1,8 @@
 """What a problem asks to write, and so forbids to call: found in the text of a submission, which never runs here.
 
-The judge follows the names that a graded entry uses, through all files of the submission, and what runs when they are imported.
-Each name of a library must be a plain dotted name, so that the text says what is called. A construct that hides it is refused.
+The judge follows the names that a graded entry uses, through all files of the submission, and what runs when they are
+imported. Each name of a library must be a plain dotted name, so that the text says what is called. A construct that
+hides it is refused.
 """
 
 import ast
@@ -46,7 +47,8 @@ class _RefusedError(Exception):
 
 @dataclass(eq=False)
 class _File:
-    """A file of the submission: what its names are bound to by imports, its definitions, and what runs when it is imported."""
+    """A file of the submission: what its names are bound to by imports, its definitions, and what runs when it is
+    imported."""
 
     name: str
     filename: str
@@ -141,7 +143,8 @@ def entries(problem: Problem, check: Check) -> tuple[str, ...]:
 
 
 def refusal(problem: Problem, submission: Submission, check: Check) -> Failure | None:
-    """The reason why a submission fails a check for what its text calls; None if the problem forbids nothing, or it is right."""
+    """The reason why a submission fails a check for what its text calls; None if the problem forbids nothing, or it is
+    right."""
     if not problem.forbids:
         return None
     try:
@@ -266,7 +269,8 @@ class _Reader:
         return [kind]
 
     def _refuse(self, file: _File, node: ast.AST) -> None:
-        """Raises _RefusedError if this node, whatever its parts are, calls what is forbidden or hides what is called."""
+        """Raises _RefusedError if this node, whatever its parts are, calls what is forbidden or hides what is
+        called."""
         match node:
             case ast.ImportFrom(module=module) if module not in self.files and any(
                 one.name == "*" for one in node.names
@@ -289,7 +293,8 @@ class _Reader:
                 raise _RefusedError(node, f"it makes a class with `{keywords[0].arg or '**'}=`, {UNSEEN}")
 
     def _follow(self, node: ast.AST, dotted: str) -> None:
-        """Follows a full name into another file of the submission. Raises _RefusedError for what a library's name must not be."""
+        """Follows a full name into another file of the submission. Raises _RefusedError for what a library's name must
+        not be."""
         top, *rest = dotted.split(".")
         if other := self.files.get(top):
             if not rest:
@@ -326,7 +331,8 @@ class _Reader:
 def _leads_elsewhere(ways: Sequence[str], rest: Sequence[str]) -> bool:
     """Whether a full name is in no library that the grader knows, or leads from there to code that it cannot see.
 
-    `rest` are the parts of the name after that of the library, and `ways` the names on the way to it, the library first.
+    `rest` are the parts of the name after that of the library, and `ways` the names on the way to it, the library
+    first.
     """
     top = ways[0]
     inside = INSIDE.intersection(rest[1:] if ways[1:2] in (["jax.numpy"], ["flax.nnx"]) else rest)

@@ -64,7 +64,8 @@ class Listener:
 
 @dataclass
 class Comparison:
-    """Compares a program's outcomes with the reference's on the cases of one seed. Keeps the evidence for `misconception`."""
+    """Compares a program's outcomes with the reference's on the cases of one seed. Keeps the evidence for
+    `misconception`."""
 
     problem: Problem
     reference: Answers
@@ -101,7 +102,8 @@ class Comparison:
         return diagnose(self.reference, evidence, most_pairs=0)
 
     def _second_look(self) -> Evidence | None:
-        """The first failing check on a case of other sizes, unless a check that fails has seen sizes that differ as much.
+        """The first failing check on a case of other sizes, unless a check that fails has seen sizes that differ as
+        much.
 
         On one case, two ideas may give the same number: with D = 2, 3 (D² + D) is 4 D² + D.
         """
@@ -121,7 +123,8 @@ class Comparison:
         return Evidence(first.check, case, outcome, not result.passed, result.judged)
 
     def another_case(self, check: Check, case: Case) -> Case | None:
-        """A case of a check of which most sizes are others; None if there is none, or its reference outputs are not recorded."""
+        """A case of a check of which most sizes are others; None if there is none, or its reference outputs are not
+        recorded."""
         drawn = self.cases[check.cases]
         if self.reference.can_shrink and len(drawn) == 1:
             drawn = cases_.draw(self.problem, check.cases, self.seed + 1)
@@ -181,7 +184,8 @@ class Comparison:
         return result
 
     def error(self, item: Evidence) -> float:
-        """The error of an outcome, in units of its check's tolerance. Infinite where a program is needed and there is none."""
+        """The error of an outcome, in units of its check's tolerance. Infinite where a program is needed and there is
+        none."""
         if (item.check.traced or item.check.measures) and not item.outcome.traced:
             return float("inf")
         expected = select(self.reference.ask(item.check, item.case).result().leaves, item.check.leaves)
@@ -226,7 +230,8 @@ class Comparison:
     def counterexample(
         self, failed: CheckResult, variant: str, tree: Sequence[Part], known: Case | None
     ) -> Counterexample | None:
-        """The arrays of a failure. `variant` is the misconception behind it, if any; its outcome on the case `known` is known."""
+        """The arrays of a failure. `variant` is the misconception behind it, if any; its outcome on the case `known` is
+        known."""
         check, case = failed.check, failed.case
         if case is None:
             return None
@@ -239,8 +244,8 @@ class Comparison:
         return Counterexample(case, leaves[:MOST_LEAVES], tolerance, tree, len(leaves[MOST_LEAVES:]))
 
     def relation(self, failed: CheckResult) -> str:
-        """A sentence on how the wrong values relate to the expected ones: those of the first difference, or else of another
-        leaf of the same run. Empty if they are not related."""
+        """A sentence on how the wrong values relate to the expected ones: those of the first difference, or else of
+        another leaf of the same run. Empty if they are not related."""
         check, mismatch, case = failed.check, failed.mismatch, failed.case
         if mismatch is None or case is None or check.compare == "at_most" or check.words or check.measures:
             return ""
@@ -349,8 +354,8 @@ def _run(comparison: Comparison, failure: Failure | None, listener: Listener) ->
 
 @dataclass(frozen=True)
 class Explanation:
-    """The results with the first failure on its smallest case, the misconception behind it or, where none fits, a sentence on the
-    first faulty submodule, and the arrays."""
+    """The results with the first failure on its smallest case, the misconception behind it or, where none fits, a
+    sentence on the first faulty submodule, and the arrays."""
 
     results: list[CheckResult]
     misconception: Misconception | None = None
@@ -454,7 +459,8 @@ def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mis
 
 
 def _wrong_values(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None:
-    """The first wrong value of a program that is to be measured: a measure counts only for one that returns the right values."""
+    """The first wrong value of a program that is to be measured: a measure counts only for one that returns the right
+    values."""
     return compare(*to_be_equal(expected.leaves, got.leaves), check.values_tolerance)
 
 

@@ -1,4 +1,5 @@
-"""What the text of a submission may name in libraries, where a problem asks to write something: for `forbidden_names.py`.
+"""What the text of a submission may name in libraries, where a problem asks to write something: for
+`forbidden_names.py`.
 
 The names are in `libraries.toml`, which says what each list is for.
 """
@@ -81,7 +82,8 @@ def _bound_to_modules(dotted: str) -> frozenset[str]:
 
 @cache
 def borrowed(dotted: str) -> frozenset[str]:
-    """The names by which a module knows modules of other libraries, imported for its own use, as `enum` knows `builtins`."""
+    """The names by which a module knows modules of other libraries, imported for its own use, as `enum` knows
+    `builtins`."""
     source, own = _source(dotted), dotted.partition(".")[0]
     names = dict[str, str]()
     for node in ast.walk(ast.parse(source.read_bytes())) if source else ():

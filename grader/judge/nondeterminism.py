@@ -1,7 +1,7 @@
 """Code that depends on time or on random numbers: recognized because a fresh process traces it to another program.
 
-`random` and NumPy draw the same numbers in each grading, so most of such code gets the same score again. The report says so
-nevertheless, and names no misconception: its numbers are those of one run.
+`random` and NumPy draw the same numbers in each grading, so most of such code gets the same score again. The report
+says so nevertheless, and names no misconception: its numbers are those of one run.
 """
 
 import re
@@ -16,7 +16,8 @@ REMARK = (
     "`jax.random` from a key that it is given"
 )
 MOST = 6  # programs that are traced once more
-# Only files that mention one of these are traced once more. The hashes of texts, and so the order of sets, never change.
+# Only files that mention one of these are traced once more. The hashes of texts, and so the order of sets, never
+# change.
 _SOURCES = re.compile(
     r"^\s*(?:import|from)\s+(?:random|time|datetime|uuid|secrets)\b|\b(?:np|numpy)\.random\b|\burandom\b", re.MULTILINE
 )

@@ -18,7 +18,8 @@ MOST_CELLS = 2_000  # code cells; each is parsed
 MOST_JSON = 8 << 20  # bytes, without the parts below
 _MOST_MARKS = 4 << 20  # strings and brackets that are looked at to find these parts
 _NOT_CODE = (b'"outputs"', b'"attachments"', b'"widgets"')  # the names of the parts that may be large
-# A string or a bracket of JSON. A string without an end takes the rest: otherwise each of its quotes would begin a search.
+# A string or a bracket of JSON. A string without an end takes the rest: otherwise each of its quotes would begin a
+# search.
 _JSON_MARK = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _OPENING = re.compile(rb"\s*:\s*[\[{]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -64,8 +65,8 @@ def source(data: bytes, entries: list[str]) -> tuple[str, str]:
 def of_session(earlier: Sequence[str], cell: str, entries: list[str]) -> str:
     """The Python text that a session hands in: `cell`, and what it uses of earlier cells that are valid Python.
 
-    Only `cell` may define an entry, unless it defines none: earlier attempts do not count. Then the last definition of an entry
-    counts.
+    Only `cell` may define an entry, unless it defines none: earlier attempts do not count. Then the last definition of
+    an entry counts.
     """
     own = _without_magics(cell)
     others = [text for text in map(_without_magics, earlier) if imports.parse(text) is not None]
@@ -106,7 +107,8 @@ def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
 
 
 def _without_outputs(data: bytes) -> bytes:
-    """The JSON without what outputs, attachments and widgets hold, such as images of megabytes. Raises NotebookError."""
+    """The JSON without what outputs, attachments and widgets hold, such as images of megabytes. Raises
+    NotebookError."""
     kept, start, depth, inside = list[bytes](), 0, 0, 0
     for count, mark in enumerate(_JSON_MARK.finditer(data)):
         if count > _MOST_MARKS:
@@ -160,7 +162,8 @@ def _without_magics(text: str) -> str:
 
 
 def _after(line: str, quote: str, depth: int) -> tuple[str, int, bool]:
-    """The quotation mark that is open after a line, the number of open brackets, and whether a backslash continues the line.
+    """The quotation mark that is open after a line, the number of open brackets, and whether a backslash continues the
+    line.
 
     `quote` and `depth` are those before the line.
     """

@@ -27,8 +27,9 @@ WAIT_SECONDS, WAIT_INTERVAL = 1.0, 0.01
 class Answers(Protocol):
     """A source of reference outputs: the reference itself, or recordings of its outputs.
 
-    `misconceptions` are by variant: the name under which `ask` runs the reference with that misconception. `together` returns
-    the variant with two of them, or None if both edit the same place. `at_once` is how many outputs it computes at a time.
+    `misconceptions` are by variant: the name under which `ask` runs the reference with that misconception. `together`
+    returns the variant with two of them, or None if both edit the same place. `at_once` is how many outputs it computes
+    at a time.
     """
 
     at_once: int
@@ -108,9 +109,9 @@ class ReferenceWorker:
 class Reference:
     """Reference outputs of one problem. A worker is started when an output is not in the cache.
 
-    Processes that need the same outputs at the same time, as in a batch, divide them: what another one is computing comes last.
-    With `at_once` workers, misconceptions are divided among these, too. While `keep` is false, new outputs are not written to
-    the cache.
+    Processes that need the same outputs at the same time, as in a batch, divide them: what another one is computing
+    comes last. With `at_once` workers, misconceptions are divided among these, too. While `keep` is false, new outputs
+    are not written to the cache.
     """
 
     can_shrink = True
@@ -223,7 +224,8 @@ class Reference:
         return cache.digest([cache.environment(), *self._definition, *parts, *how, encode(frame)])
 
     def _answer_next(self, worker: ReferenceWorker) -> None:
-        """Answers a request that no other process is working on; any if there is none. Variants that it has traced come first."""
+        """Answers a request that no other process is working on; any if there is none. Variants that it has traced come
+        first."""
         start = monotonic()
         while True:
             with self._choosing:
@@ -247,7 +249,8 @@ class Reference:
             release()
 
     def _choose(self, worker: ReferenceWorker) -> tuple[_Asked, Callable[[], None]] | None:
-        """A request that no other process is working on and sharing, taken from those that wait, and what ends the work on it.
+        """A request that no other process is working on and sharing, taken from those that wait, and what ends the work
+        on it.
 
         All workers but the first take only misconceptions, of which another is waiting or being computed.
         """

@@ -1,6 +1,8 @@
-"""Runs the failing case once more, eagerly, in a confined process of its own: to show printed numbers and the first NaN.
+"""Runs the failing case once more, eagerly, in a confined process of its own: to show printed numbers and the first
+NaN.
 
-It decides nothing: all checks have been judged. Only for cases that the learner may see, because the code gets their numbers.
+It decides nothing: all checks have been judged. Only for cases that the learner may see, because the code gets their
+numbers.
 """
 
 import re
@@ -27,7 +29,8 @@ Start = Callable[[], WorkerProcess]
 
 
 def printed_numbers(stdout: str, problem: Problem, submission: Submission, failed: CheckResult, start: Start) -> str:
-    """What the submission prints in an eager run of the failing case, if it printed traced arrays, which have no numbers yet."""
+    """What the submission prints in an eager run of the failing case, if it printed traced arrays, which have no
+    numbers yet."""
     if failed.case is None or problem.long_runs or not _TRACER.search(stdout):
         return ""
     session = Session(problem, start(), problem.timeout)
@@ -58,7 +61,8 @@ def reason_for_nan(problem: Problem, submission: Submission, failed: CheckResult
 
 
 def _run(session: Session, submission: Submission, failed: CheckResult, mode: Mode) -> str:
-    """Runs the failing case. Returns a sentence on the first NaN in the submission's own lines, if the run stopped there."""
+    """Runs the failing case. Returns a sentence on the first NaN in the submission's own lines, if the run stopped
+    there."""
     assert failed.case is not None  # noqa: S101  the callers ask
     # Without the gradient, whose pass would trace the code again.
     options = {key: value for key, value in failed.check.options.items() if key != "wrt"}

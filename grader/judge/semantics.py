@@ -1,7 +1,7 @@
 """What decides a verdict, as a fingerprint: another one means that a submission has to be graded again.
 
-It covers the modules that the judge and its workers import, without comments and docstrings, and the versions of packages. Code
-that only shows, collects or plans is left out.
+It covers the modules that the judge and its workers import, without comments and docstrings, and the versions of
+packages. Code that only shows, collects or plans is left out.
 """
 
 import os
@@ -19,7 +19,8 @@ _NO_PART = ("hypothesis",)  # packages: it only searches for a smaller failing c
 
 
 def of(problem: Problem) -> str:
-    """The fingerprint of a problem: its definition, probes, reference and misconceptions, and the grader with its packages."""
+    """The fingerprint of a problem: its definition, probes, reference and misconceptions, and the grader with its
+    packages."""
     modes = [f"{name}={os.environ.get(name)}" for name in FLAX_MODES]
     own = [path for path in sorted(problem.folder.glob("*.py")) if path.name not in ("stub.py", "play.py")]
     modules = imports.files([*_ROOTS, *(name for path in own for name in imports.read(path).imports)], ROOT)

@@ -28,9 +28,9 @@ def counting(
 ) -> dict[int, str]:
     """The text of each cell without the statements that do not count, by number. The cells have no magics.
 
-    Imports, definitions and constants count, and whatever assigns a name that the entries use, directly or not. The cells in
-    `whole` count whole, and the entries that they define count nowhere else. Of the cells in `helping`, only what the entries
-    use counts. A cell that is not valid Python counts whole if it seems to define an entry.
+    Imports, definitions and constants count, and whatever assigns a name that the entries use, directly or not. The
+    cells in `whole` count whole, and the entries that they define count nowhere else. Of the cells in `helping`, only
+    what the entries use counts. A cell that is not valid Python counts whole if it seems to define an entry.
     """
     trees = {number: imports.parse(text) for number, text in cells.items()}
     preferred = {name for number in whole for name in entries if defines(cells[number], [name])}

@@ -41,8 +41,8 @@ class Submission:
 def read(problem: Problem, path: Path, modules: Path | None = None) -> Submission:
     """Reads a submission. The course modules that it imports are beside it, or in the folder `modules`.
 
-    Raises UsageError if it is not a readable file, UnreadableSubmissionError if it is not Python text or imports a file that
-    cannot be used.
+    Raises UsageError if it is not a readable file, UnreadableSubmissionError if it is not Python text or imports a file
+    that cannot be used.
     """
     try:
         data = files.read_regular(path, most_bytes(path.name) + 1)

@@ -37,8 +37,8 @@ def overall(verdicts: Sequence[Verdict]) -> Verdict:
 class CheckResult:
     """The verdict on one check, and one sentence that says why it failed.
 
-    `judged` is false if something else must be right first; see `unjudged`. On a secret case, `own_error` is what the learner
-    may read of an error in their code; see `own_errors`.
+    `judged` is false if something else must be right first; see `unjudged`. On a secret case, `own_error` is what the
+    learner may read of an error in their code; see `own_errors`.
     """
 
     check: Check
@@ -63,12 +63,12 @@ class CheckResult:
 class Report:
     """The verdict on one submission.
 
-    `frames` are the learner's own lines of a traceback, and `line` is that of the innermost one in the file, or 0. `notes`
-    say how the file was read, and `remarks` how it ran. `seconds` is wall time. `fault` says which submodule is the first
-    faulty one, or where a NaN comes from, where no misconception fits. `earlier` is the report on an imported course module
-    that fails its own checks. `exited` means that the submission's process ended before it returned a result.
-    `counterexample` holds the arrays of the first failure, and `eager_stdout` is what an eager run of it printed; both only
-    where the case may be shown.
+    `frames` are the learner's own lines of a traceback, and `line` is that of the innermost one in the file, or 0.
+    `notes` say how the file was read, and `remarks` how it ran. `seconds` is wall time. `fault` says which submodule is
+    the first faulty one, or where a NaN comes from, where no misconception fits. `earlier` is the report on an imported
+    course module that fails its own checks. `exited` means that the submission's process ended before it returned a
+    result. `counterexample` holds the arrays of the first failure, and `eager_stdout` is what an eager run of it
+    printed; both only where the case may be shown.
     """
 
     problem: Problem
@@ -104,8 +104,8 @@ class Report:
 
     @property
     def can_play(self) -> bool:
-        """Whether the file can be shown at work: the problem has a play, all of the file ran, and its parameters have the names
-        by which a play gives them trained values."""
+        """Whether the file can be shown at work: the problem has a play, all of the file ran, and its parameters have
+        the names by which a play gives them trained values."""
         named = all(
             result.passed or (result.mismatch is not None and result.mismatch.kind == "value")
             for result in self.checks

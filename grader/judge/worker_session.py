@@ -1,4 +1,5 @@
-"""The judge's side of a worker: asks it to load files and run probes, and turns each answer or death into an Outcome."""
+"""The judge's side of a worker: asks it to load files and run probes, and turns each answer or death into an
+Outcome."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -61,7 +62,8 @@ def importable() -> str:
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason why a probe returned no numbers, and the remedy, if one is known. All text may come from the submission."""
+    """The reason why a probe returned no numbers, and the remedy, if one is known. All text may come from the
+    submission."""
 
     kind: str
     type: str = ""
@@ -144,8 +146,8 @@ class Session:
     _computed: float = 0.0  # by the worker's own imports
 
     def begin(self) -> None:
-        """Waits until the worker is ready. Its own imports do not count toward the time limit. Raises WorkerStartError, and
-        CourseError if the problem's own code cannot be imported there."""
+        """Waits until the worker is ready. Its own imports do not count toward the time limit. Raises WorkerStartError,
+        and CourseError if the problem's own code cannot be imported there."""
         if self._clock:
             return
         self._clock = Clock(START_SECONDS, lambda: START_SECONDS)
@@ -291,8 +293,9 @@ def _kind(worker: WorkerProcess) -> str:
 def probe_frame(variant: str, check: Check, case: Case, mode: Mode, measures: Sequence[str] = ()) -> Frame:
     """The request for a probe. Its bytes are part of the key of a reference output in the cache.
 
-    A submission's worker traces (`trace`) or, if that fails, runs the probe itself (`run`). A reference's worker traces it and
-    runs the program like a witness (`both`). `eager` runs it without jit, and `until_nan` also stops at the first NaN.
+    A submission's worker traces (`trace`) or, if that fails, runs the probe itself (`run`). A reference's worker traces
+    it and runs the program like a witness (`both`). `eager` runs it without jit, and `until_nan` also stops at the
+    first NaN.
     """
     arrays = {key: value for key, value in case.values.items() if isinstance(value, np.ndarray)}
     shapes = {key: [value.shape, value.dtype] for key, value in case.values.items() if isinstance(value, ArrayShape)}
@@ -320,7 +323,8 @@ def read_frame(check: Check, case: Case, leaves: Sequence[Leaf]) -> Frame:
 def in_stages(
     check: Check, case: Case, mode: Mode, measures: Sequence[str], ask: Callable[[Stage, Frame], Outcome]
 ) -> Outcome:
-    """The outcome of a check's probe on a case, with what runs before and after it. `ask` sends a request to a process."""
+    """The outcome of a check's probe on a case, with what runs before and after it. `ask` sends a request to a
+    process."""
     frame, kept, files = probe_frame("", check, case, mode, measures), list[Leaf](), list[Leaf]()
     if check.saved_by:
         saved = ask("saves", probe_frame("", replace(check, probe=check.saved_by, options={}), to_save(case), "run"))
@@ -333,7 +337,8 @@ def in_stages(
         frame = Frame("probe", restoring.fields, [*restoring.leaves, *files])
     outcome = ask("restores" if check.saved_by else "probes", frame)
     if check.read and not outcome.failure:
-        # A worker names its leaves as it likes: none may pass for an array of the case, or an array or file of the other process.
+        # A worker names its leaves as it likes: none may pass for an array of the case, or an array or file of the
+        # other process.
         foreign = (CASE, SAVED, FILE) if check.saved_by else (CASE, SAVED)
         own = [*(leaf for leaf in outcome.leaves if not leaf.path.startswith(foreign)), *files]
         return replace(ask("reads", read_frame(check, case, [*own, *kept])), traced=outcome.traced)
@@ -372,7 +377,8 @@ def outcome_of(frame: Frame) -> Outcome:
 
 
 def failure_from(fields: dict[str, Any]) -> Failure:
-    """The failure that a worker describes. Its texts may come from the submission: they are shortened and made printable."""
+    """The failure that a worker describes. Its texts may come from the submission: they are shortened and made
+    printable."""
 
     def text(key: str, limit: int) -> str:
         value = fields.get(key)

@@ -41,7 +41,8 @@ class Performance:
         self._session = Session(problem, workers.worker(job(problem)), PATIENCE * self.cpu_seconds)
 
     def __iter__(self) -> Iterator[Exhibit | Progress]:
-        """The exhibits, and reports of progress between them. Raises WorkerStartError, and CourseError if the play is unsound."""
+        """The exhibits, and reports of progress between them. Raises WorkerStartError, and CourseError if the play is
+        unsound."""
         try:
             self.failure = self._session.load("", self._submission)
             if self.failure is None:

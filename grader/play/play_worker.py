@@ -1,4 +1,5 @@
-"""The worker's side of a play: runs the `play` of a problem's `play.py` on a submission, and sends each exhibit as it is ready.
+"""The worker's side of a play: runs the `play` of a problem's `play.py` on a submission, and sends each exhibit as it
+is ready.
 
 `grader.worker` imports this by the name in a job, in the process that becomes the worker, before it is confined.
 """
@@ -22,13 +23,15 @@ class Names:
         return self._subject.attribute(name)
 
     def construct(self, name: str, **values: Any) -> Callable[[], Any]:
-        """A function that constructs the module entry `name` as the page says. `values` are those of a case, by name."""
+        """A function that constructs the module entry `name` as the page says. `values` are those of a case, by
+        name."""
         construct: Callable[[], Any] = self._subject.constructor(name, Case(values))
         return construct
 
 
 def prepare(problem: Problem) -> Callable[[Any, Mapping[str, Any]], Iterator[Frame]]:
-    """Imports the play of a problem. Returns the function that answers a request for its exhibits. Raises CourseError."""
+    """Imports the play of a problem. Returns the function that answers a request for its exhibits. Raises
+    CourseError."""
     module: Any = catalog.play_module(problem.folder)
 
     def stream(subject: Any, fields: Mapping[str, Any]) -> Iterator[Frame]:

@@ -58,7 +58,8 @@ def assigned(problems: Sequence[Problem], seed: int, learner: str, answer: Answe
 
 
 def marked(hunt: str, seed: int, learner: str) -> str:
-    """The id of a hunt as it stands on a learner's sheet. Ids of hunts are public; the mark is known to the seed only."""
+    """The id of a hunt as it stands on a learner's sheet. Ids of hunts are public; the mark is known to the seed
+    only."""
     mark = hmac.digest(str(seed).encode(), f"{hunt} {learner}".encode(), "sha256")
     return f"{hunt}-{mark[:6].hex()}"
 

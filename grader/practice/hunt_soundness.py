@@ -1,4 +1,5 @@
-"""Whether a hunt is sound: the program was right, it is wrong now in the way that its idea says, and its symptom is fair."""
+"""Whether a hunt is sound: the program was right, it is wrong now in the way that its idea says, and its symptom is
+fair."""
 
 import re
 from collections import Counter
@@ -26,7 +27,8 @@ _RAISED = re.compile(r"\w+(Error|Exception)\b")
 
 @dataclass
 class Row:
-    """What was found about the hunts of one problem: how many there are, how many are sound, and of which kinds they are.
+    """What was found about the hunts of one problem: how many there are, how many are sound, and of which kinds they
+    are.
 
     `left_out` says why others are not offered. A complaint is about a program that fails although it has no fault.
     """
@@ -83,7 +85,8 @@ def first_seen(failures: Iterator[Failed]) -> list[Failed]:
 
 
 def _tells(result: CheckResult) -> bool:
-    """Whether the report on a failed check is a sentence of the course about the fault. One that compares two values is none."""
+    """Whether the report on a failed check is a sentence of the course about the fault. One that compares two values is
+    none."""
     said = result.message if result.mismatch is None else result.mismatch.words
     return result.verdict is Verdict.FAIL and bool(said) and "expected" not in said
 

@@ -92,8 +92,8 @@ class HuntSpace(Workspace):
         return [problem for problem in catalog.problems() if problem.name in done and catalog.shows_solution(problem)]
 
     def candidates(self, problem: Problem | None = None) -> list[Hunt]:
-        """What to hunt next, of a problem if one is named: the faults that the learner made first, those of the reference before
-        those of other styles, and nothing a second time. Raises UsageError."""
+        """What to hunt next, of a problem if one is named: the faults that the learner made first, those of the
+        reference before those of other styles, and nothing a second time. Raises UsageError."""
         passed = self.passed()
         if problem and problem not in passed:
             raise UsageError(
@@ -191,7 +191,8 @@ _LONGEST_MEND = 4  # times the length of a hunt's program
 
 
 def is_rewrite(program: Program, text: str) -> bool:
-    """Whether a mended program changes much more than the fault. One that is several times as long does: it is not compared."""
+    """Whether a mended program changes much more than the fault. One that is several times as long does: it is not
+    compared."""
     if len(text) > _LONGEST_MEND * len(program.text):
         return True
     needed = hunts.changed_lines(program.text, program.correct)

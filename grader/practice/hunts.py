@@ -1,7 +1,7 @@
 """The hunts of a problem: plausible programs with one fault each, made of what the course has.
 
-A hunt is a correct program, the reference or one of the other styles, with the edit of a misconception. `grade verify --hunts`
-proves each of them.
+A hunt is a correct program, the reference or one of the other styles, with the edit of a misconception. `grade verify
+--hunts` proves each of them.
 """
 
 import ast
@@ -40,7 +40,8 @@ class Hunt:
 
 @dataclass(frozen=True)
 class Program:
-    """A hunt as a learner sees it: names drawn by seed, no comments. `fault` holds the numbers of the lines that are wrong."""
+    """A hunt as a learner sees it: names drawn by seed, no comments. `fault` holds the numbers of the lines that are
+    wrong."""
 
     hunt: Hunt
     text: str
@@ -55,7 +56,8 @@ class Program:
 
 
 def of(problem: Problem, *, styles: bool = True) -> tuple[Hunt, ...]:
-    """All hunts of a problem: those of the reference first, then those of other styles. None if each takes a long run."""
+    """All hunts of a problem: those of the reference first, then those of other styles. None if each takes a long
+    run."""
     if problem.long_runs or not catalog.has_solution(problem):
         return ()
     found = (*_of_reference(problem), *(_of_styles(problem) if styles else ()))
@@ -145,7 +147,8 @@ def changed_lines(before: str, after: str) -> int:
 
 
 def _statements(text: str) -> list[str]:
-    """A program as a line for each simple statement and each head of a compound one; its own lines if it is not Python."""
+    """A program as a line for each simple statement and each head of a compound one; its own lines if it is not
+    Python."""
     tree = imports.parse(text)
     if tree is None:
         return [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,4 +1,5 @@
-"""Other names for the local variables of a program, and no comments: so that a comparison with one's own file shows no fault."""
+"""Other names for the local variables of a program, and no comments: so that a comparison with one's own file shows no
+fault."""
 
 import ast
 import builtins
@@ -100,7 +101,8 @@ def _all_names(tree: ast.Module) -> Iterable[str]:
 
 
 def _fixed(tree: ast.Module) -> set[str]:
-    """The names that must stay: those of the module and of classes, parameters of their functions, keywords, in f-strings."""
+    """The names that must stay: those of the module and of classes, parameters of their functions, keywords, in
+    f-strings."""
     fixed: set[str] = set()
     bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
     for body in bodies:

@@ -82,8 +82,8 @@ def under_way(entries: list[Entry]) -> dict[str, UnderWay]:
 class ReviewSpace(Workspace):
     """The folder of a learner's reviews, beside the passed files, which it reads but never writes.
 
-    It can stand wherever a workspace can: what is remembered here belongs to the review that is under way. `form` is what to
-    write, or empty for what the memory needs.
+    It can stand wherever a workspace can: what is remembered here belongs to the review that is under way. `form` is
+    what to write, or empty for what the memory needs.
     """
 
     home: Workspace = field(kw_only=True)
@@ -113,7 +113,8 @@ class ReviewSpace(Workspace):
         return found
 
     def add(self, problem: Problem) -> Path | None:
-        """Begins a review, or continues the one that is under way. Returns the path of a new file. Raises UsageError."""
+        """Begins a review, or continues the one that is under way. Returns the path of a new file. Raises
+        UsageError."""
         memory, current = self.memory(problem), self.under_way(problem)
         if current is None:
             form = self.form or (memory.form if short_form.is_offered(problem) else WHOLE)

@@ -31,9 +31,9 @@ def failures(
 ) -> Iterator[Failed]:  # fmt: skip
     """The checks that a program fails, on the cases of seed 0, in order and as they are found.
 
-    A check that could not be judged, because something else must be right first, is there only if all others pass. Callers
-    that try several programs share `reference` and `cases` between them. Raises UsageError if the isolation of the program is
-    below `least`.
+    A check that could not be judged, because something else must be right first, is there only if all others pass.
+    Callers that try several programs share `reference` and `cases` between them. Raises UsageError if the isolation of
+    the program is below `least`.
     """
     own = reference is None
     answers = reference or bundled_outputs.reference(problem, workers)

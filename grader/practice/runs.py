@@ -116,7 +116,8 @@ class RunSpace:
         return self.home.folder / FOLDER / f"run-{current.id[:4]}"
 
     def pieces(self) -> list[Problem]:
-        """The problems of the eight pieces. Raises UsageError unless all were passed, and their references may be seen."""
+        """The problems of the eight pieces. Raises UsageError unless all were passed, and their references may be
+        seen."""
         by_slug = {name.slug: name for name in catalog.names()}
         if missing := [slug for slug in PIECES if slug not in by_slug]:
             raise UsageError(f"This course has no whole runs to hunt in: it has no {missing[0]}.")
@@ -149,7 +150,8 @@ class RunSpace:
         )
 
     def begin(self, seed: str) -> UnderWay:
-        """Trains with a broken piece until a run shows that something is wrong. Takes a minute or more. Raises UsageError."""
+        """Trains with a broken piece until a run shows that something is wrong. Takes a minute or more. Raises
+        UsageError."""
         problems = self.pieces()
         with tempfile.TemporaryDirectory() as scratch:  # the sound pieces would tell which one is broken
             sound = train_sound(Path(scratch), problems, seed)

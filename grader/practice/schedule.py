@@ -1,7 +1,7 @@
 """When a problem comes back: its reviews, derived from the log, and the dates that FSRS gives them.
 
-FSRS is a model of memory (Ye, Su and Cao 2022, doi:10.1145/3534678.3539081), here the package `fsrs` with its own parameters.
-Only functions that need a date import it.
+FSRS is a model of memory (Ye, Su and Cao 2022, doi:10.1145/3534678.3539081), here the package `fsrs` with its own
+parameters. Only functions that need a date import it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -153,7 +153,8 @@ def card_of(rows: Sequence[Review]) -> "Card":
 
 @cache
 def scheduler() -> "Scheduler":
-    """FSRS with its default parameters, in whole days. Its dates are not drawn, because they are derived again and again."""
+    """FSRS with its default parameters, in whole days. Its dates are not drawn, because they are derived again and
+    again."""
     from fsrs import Scheduler
 
     return Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)

@@ -10,8 +10,9 @@ FEWEST, MOST = 3, 15  # lines of a core
 
 
 def lines(problem: Problem) -> list[str]:
-    """The blocks of the reference that make up its core: each whole lines, as `core` in the file of its misconceptions has
-    them. Empty if the problem has no core, or this copy of the course no reference. Raises CourseError if one is broken."""
+    """The blocks of the reference that make up its core: each whole lines, as `core` in the file of its misconceptions
+    has them. Empty if the problem has no core, or this copy of the course no reference. Raises CourseError if one is
+    broken."""
     if not catalog.has_solution(problem):
         return []
     blocks = catalog.core(problem)

@@ -1,4 +1,5 @@
-"""What the owner of a faulty program sees: not a failing check but a symptom, with numbers from a run of the program."""
+"""What the owner of a faulty program sees: not a failing check but a symptom, with numbers from a run of the
+program."""
 
 import math
 import re
@@ -147,7 +148,8 @@ def _difference(result: CheckResult, facts: Mapping[str, str]) -> str:
 
 
 def _dependence(mismatch: Mismatch) -> tuple[int, ...]:
-    """The output and the input that should depend on each other, or should not; empty if that is not what is compared."""
+    """The output and the input that should depend on each other, or should not; empty if that is not what is
+    compared."""
     return (mismatch.index or ()) if mismatch.path.endswith(DEPENDS) and len(mismatch.index or ()) == 2 else ()
 
 

@@ -1,7 +1,8 @@
 """Carries an edit of the reference over to another program, by its syntax tree.
 
-The smallest part that an edit replaces is looked for in the other program, up to the names of local variables. It must be
-there exactly once. Otherwise it is looked for with what is around it, and if that is not there either, the edit does not fit.
+The smallest part that an edit replaces is looked for in the other program, up to the names of local variables. It must
+be there exactly once. Otherwise it is looked for with what is around it, and if that is not there either, the edit does
+not fit.
 """
 
 import ast

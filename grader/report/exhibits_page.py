@@ -1,4 +1,5 @@
-"""Exhibits as HTML, for the studio, notebooks and files: pictures with the table of their numbers, readable without scripts."""
+"""Exhibits as HTML, for the studio, notebooks and files: pictures with the table of their numbers, readable without
+scripts."""
 
 import math
 from collections.abc import Sequence
@@ -37,7 +38,8 @@ def document(title: str, heading: str, exhibits: Sequence[Exhibit], end: Ending)
 
 
 def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
-    """The exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title may be empty."""
+    """The exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title may be
+    empty."""
     figures = [*map(render, exhibits), ending(end)]
     template = html_report.environment().get_template("exhibits.jinja")
     return template.module.article(title, figures)  # type: ignore[attr-defined, no-any-return]
@@ -56,7 +58,8 @@ def offered(offer: Offer | None) -> str:
 
 
 def render(exhibit: Exhibit) -> str:
-    """The exhibit as one `<figure>`, to be shown with the STYLE of `html` inside of an `article`. All text in it is escaped."""
+    """The exhibit as one `<figure>`, to be shown with the STYLE of `html` inside of an `article`. All text in it is
+    escaped."""
     heads, rows = table(exhibit)
     macros = html_report.environment().get_template("exhibits.jinja").module
     match exhibit:

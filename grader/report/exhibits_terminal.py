@@ -33,7 +33,8 @@ Numbers = tuple[Sequence[str], Sequence[Sequence[str]]]  # headings and rows
 
 
 def render(exhibit: Exhibit, width: int = WIDTH, *, numbers: bool = False) -> str:
-    """The exhibit in lines of at most `width` columns, with ANSI colors. `numbers` adds the table behind the picture."""
+    """The exhibit in lines of at most `width` columns, with ANSI colors. `numbers` adds the table behind the
+    picture."""
     width = min(width, WIDTH)
     lines = [click.style(line, bold=True) for line in wrap(exhibit.title, width)]
     lines += _picture(exhibit, width)

@@ -1,4 +1,5 @@
-"""What a verdict says about a line of a learner's file, for editors: the language server and the lines of watch mode."""
+"""What a verdict says about a line of a learner's file, for editors: the language server and the lines of watch
+mode."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from grader.report import source_lines
 
 @dataclass(frozen=True)
 class Finding:
-    """What to show at a line of a file (from 1): a message, a word for its source, and advice with the file and line it is about.
+    """What to show at a line of a file (from 1): a message, a word for its source, and advice with the file and line it
+    is about.
 
     `passed_over` means that nothing is wrong: the file is a stub.
     """

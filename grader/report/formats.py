@@ -1,4 +1,5 @@
-"""Reports in the formats of other systems. Each function takes the reports on one learner's files and returns a file's text."""
+"""Reports in the formats of other systems. Each function takes the reports on one learner's files and returns a file's
+text."""
 
 import json
 import os
@@ -22,8 +23,8 @@ _CLASSROOM50 = ("CLASSROOM", "ASSIGNMENT", "OWNER", "SUBMISSION_TAG", "COMMIT_UR
 def gradescope(reports: Reports, later: Reports = ()) -> str:
     """The results.json of a Gradescope autograder, with a test for each check.
 
-    `later` are the same reports as learners may read them after the due date in Gradescope. What they tell more of a check is a
-    test without points, which Gradescope shows then.
+    `later` are the same reports as learners may read them after the due date in Gradescope. What they tell more of a
+    check is a test without points, which Gradescope shows then.
     """
     tests: list[dict[str, Any]] = [
         {
@@ -90,10 +91,11 @@ def prairielearn(reports: Reports) -> str:
 
 
 def classroom50(reports: Reports) -> str:
-    """The result.json of a Classroom 50 autograder, as its wiki page Advanced-Autograding defines it (`classroom50/result/v1`).
+    """The result.json of a Classroom 50 autograder, as its wiki page Advanced-Autograding defines it
+    (`classroom50/result/v1`).
 
-    Takes the submission's identity from the environment of its runner, which replaces `owner`, `assignment_type` and `datetime`
-    by its own. Raises UsageError outside of it.
+    Takes the submission's identity from the environment of its runner, which replaces `owner`, `assignment_type` and
+    `datetime` by its own. Raises UsageError outside of it.
     """
     missing = [name for name in _CLASSROOM50 if not os.environ.get(name)]
     if missing:
@@ -182,7 +184,8 @@ FORMATS: dict[str, tuple[str, Callable[[Reports], str]]] = {
 
 
 def render(reports: Reports, name: str, later: Reports = ()) -> str:
-    """The reports in the format of that name. `later` are those after the due date, for a system that shows them then itself."""
+    """The reports in the format of that name. `later` are those after the due date, for a system that shows them then
+    itself."""
     return gradescope(reports, later) if name == "gradescope" else FORMATS[name][1](reports)
 
 

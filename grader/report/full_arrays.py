@@ -1,4 +1,5 @@
-"""The arrays of a failure as text, for `grade problem NN --full`: expected beside yours, with the wrong values marked."""
+"""The arrays of a failure as text, for `grade problem NN --full`: expected beside yours, with the wrong values
+marked."""
 
 from collections.abc import Iterator
 
@@ -17,8 +18,8 @@ MOST_LEAVES = 8
 def arrays(shown: Counterexample, width: int = PLAIN) -> str:
     """The wrong leaves of a counterexample.
 
-    Arrays stand beside each other if they fit into `width` columns. `click.echo` removes the colors where the output is not a
-    terminal.
+    Arrays stand beside each other if they fit into `width` columns. `click.echo` removes the colors where the output is
+    not a terminal.
     """
     drawn = [leaf for leaf in shown.leaves if leaf.mismatch and leaf.wrong is not None and leaf.wrong.size]
     lines = [line for leaf in drawn[:MOST_LEAVES] for line in _leaf(leaf, width)]
@@ -46,7 +47,8 @@ def _leaf(leaf: ComparedLeaf, width: int) -> Iterator[str]:
 
 
 def _plane(expected: Values, got: Values, wrong: Values, columns: int) -> Iterator[str]:
-    """Two arrays of up to two axes: beside each other where they fit, else below each other, a few columns at a time."""
+    """Two arrays of up to two axes: beside each other where they fit, else below each other, a few columns at a
+    time."""
     want, have, marks = (np.atleast_2d(side) for side in (expected, got, wrong))
     left, right = _block(want, np.zeros_like(marks)), _block(have, marks)
     widths = [max(map(_width, block), default=0) for block in (left, right)]

@@ -24,7 +24,8 @@ Shade = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Cell:
-    """One value. `shade` are classes of the style sheet. `title` says the value exactly, and `mark` what is wrong with it."""
+    """One value. `shade` are classes of the style sheet. `title` says the value exactly, and `mark` what is wrong with
+    it."""
 
     text: str
     shade: str
@@ -64,7 +65,8 @@ class Listed:
 
 @dataclass(frozen=True)
 class Figure:
-    """An array, or several of one shape, in grids: the panels of each plane by label, the first wrong values, and sentences."""
+    """An array, or several of one shape, in grids: the panels of each plane by label, the first wrong values, and
+    sentences."""
 
     planes: Sequence[tuple[str, Sequence[Panel]]]
     listed: Sequence[Listed]

@@ -1,4 +1,5 @@
-"""The report as HTML, for the studio, notebooks and files: arrays as heat maps, self-contained, readable without scripts."""
+"""The report as HTML, for the studio, notebooks and files: arrays as heat maps, self-contained, readable without
+scripts."""
 
 import base64
 import hashlib
@@ -84,7 +85,8 @@ class Branch:
 
 
 def document(report: Report, played: str = "") -> str:
-    """A whole page with the report, which needs no other file. `played` is the `article` of a play, to be shown below it."""
+    """A whole page with the report, which needs no other file. `played` is the `article` of a play, to be shown below
+    it."""
     title = f"Problem {report.problem.label}, {report.problem.title}: {report.verdict}"
     return page(title, selected().title, f"{render(report)}{played}")  # `+` would escape the report
 

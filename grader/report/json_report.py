@@ -57,8 +57,8 @@ class Earlier:
 class PublicReport:
     """A report as other programs read it.
 
-    `part` is a sentence on the first faulty submodule or the first NaN, `remarks` say how the file ran, and `executed` says
-    whether any of its code ran. `eager_stdout` is what an eager run of the failing case printed.
+    `part` is a sentence on the first faulty submodule or the first NaN, `remarks` say how the file ran, and `executed`
+    says whether any of its code ran. `eager_stdout` is what an eager run of the failing case printed.
     """
 
     problem: ProblemName | None
@@ -161,7 +161,8 @@ class PublicReport:
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> PublicReport:
-        """The report from JSON values. Raises KeyError, TypeError or ValueError on anything that `encode` did not make."""
+        """The report from JSON values. Raises KeyError, TypeError or ValueError on anything that `encode` did not
+        make."""
         values = {key: value for key, value in fields.items() if key != "schema"}
         problem, misconception, earlier = values["problem"], values["misconception"], values["earlier"]
         return cls(**{
@@ -210,7 +211,8 @@ def _number(text: str) -> float | str:
 
 
 def inputs(case: Case) -> dict[str, Any]:
-    """The case's values by name. Arrays become nested lists, with non-finite numbers as text. Large arrays become a text."""
+    """The case's values by name. Arrays become nested lists, with non-finite numbers as text. Large arrays become a
+    text."""
     shown: dict[str, Any] = {}
     for name, value in case.values.items():
         if isinstance(value, np.ndarray):

@@ -26,7 +26,8 @@ def to_html(text: str) -> str:
 
 
 def article(problem: Problem) -> str:
-    """A problem's page without its hints, as HTML that needs nothing else: with its style, and the scripts of its sliders."""
+    """A problem's page without its hints, as HTML that needs nothing else: with its style, and the scripts of its
+    sliders."""
     body = to_html(page.for_browser(problem))
     style, scripts = STYLE, list[str]()
     if "data-explorable" in body:

@@ -1,4 +1,5 @@
-"""Reports for learners: they reveal nothing about secret cases, and of the rest as much as the teacher wants to tell."""
+"""Reports for learners: they reveal nothing about secret cases, and of the rest as much as the teacher wants to
+tell."""
 
 from dataclasses import replace
 from typing import Literal
@@ -27,10 +28,11 @@ _VERDICTS = {
 
 
 def redacted(report: PublicReport) -> PublicReport:
-    """A report with the verdict of each check, the kind of its mismatch, the learner's own errors, and the misconception.
+    """A report with the verdict of each check, the kind of its mismatch, the learner's own errors, and the
+    misconception.
 
-    Leaves out all numbers of a case and all text from the process that ran it: a submission could hide inputs in the text or
-    the type of an exception, or print them. The report on a file that was never run is not changed.
+    Leaves out all numbers of a case and all text from the process that ran it: a submission could hide inputs in the
+    text or the type of an exception, or print them. The report on a file that was never run is not changed.
     """
     if not report.executed:
         return report

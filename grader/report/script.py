@@ -24,7 +24,8 @@ _LARGEST = 1 << 20  # bytes, of a script that is compared with what was written
 
 @dataclass(frozen=True)
 class Tried:
-    """The case to try, the check that it belongs to, and what the reference returns. `failed` says that it is a failing case."""
+    """The case to try, the check that it belongs to, and what the reference returns. `failed` says that it is a failing
+    case."""
 
     problem: Problem
     check: Check
@@ -58,8 +59,8 @@ def path_beside(file: Path, problem: Problem) -> Path:
 
 
 def write_beside(file: Path, tried: Tried) -> tuple[Path, Path | None]:
-    """Writes the script that runs a learner's file on a case, beside it. Returns its path, and that of an edited one that was
-    there, which is kept. Raises UsageError if it cannot be written."""
+    """Writes the script that runs a learner's file on a case, beside it. Returns its path, and that of an edited one
+    that was there, which is kept. Raises UsageError if it cannot be written."""
     path = path_beside(file, tried.problem)
     return path, Script(tried, file.stem, path.with_suffix(".npz").name).write(path)
 
@@ -84,7 +85,8 @@ class Script:
         return f"{body}\n{_MARK}{_digest(body)}\n"
 
     def write(self, path: Path) -> Path | None:
-        """Writes the script and its arrays. A script there that somebody has edited is renamed; returns its new path."""
+        """Writes the script and its arrays. A script there that somebody has edited is renamed; returns its new
+        path."""
         text, kept = self.text(), _keep(path)
         if self.data:
             files.write(path.with_suffix(".npz"), self._save)
@@ -141,7 +143,8 @@ class Script:
         ]  # fmt: skip
 
     def _entry(self) -> Entry | None:
-        """The entry to call. None if the check does more than compare what one call returns: then its own probe is run."""
+        """The entry to call. None if the check does more than compare what one call returns: then its own probe is
+        run."""
         check, problem = self.tried.check, self.tried.problem
         name = check.options.get("entry", "")
         if check.probe != "values" or check.leaves != "output" or "fill" in check.options or not name:
@@ -164,7 +167,8 @@ class Script:
         ]
 
     def _literal(self, key: str, value: Any) -> str:
-        """The value as Python. A large array, or one with values that Python has no literal for, is read from the data file."""
+        """The value as Python. A large array, or one with values that Python has no literal for, is read from the data
+        file."""
         if not isinstance(value, np.ndarray | np.generic):
             return repr(value) if not isinstance(value, float) or np.isfinite(value) else f"float({str(value)!r})"
         if value.size > MOST_LITERAL or (value.dtype.kind in "fc" and not np.isfinite(value).all()) or not value.size:

@@ -19,8 +19,8 @@ def definition(text: str, name: str) -> int:
 def of(report: Report, text: str) -> int:
     """The line, from 1, that matters in the file with this text.
 
-    It is where its code stopped. Otherwise it is the statement that computes the first faulty submodule, where that is known,
-    and else the definition of the first entry.
+    It is where its code stopped. Otherwise it is the statement that computes the first faulty submodule, where that is
+    known, and else the definition of the first entry.
     """
     count = len(text.splitlines())
     if 0 < report.line <= count:
@@ -36,7 +36,8 @@ def _computing(report: Report, text: str) -> int:
     if tree is None or not faulty:
         return 0
     uses = list(_uses(tree))
-    # `blocks.0.attn` is used as `self.attn` where its class is in this file, and otherwise in a loop over `self.blocks`.
+    # `blocks.0.attn` is used as `self.attn` where its class is in this file, and otherwise in a loop over
+    # `self.blocks`.
     for name in reversed([part for part in faulty.split(".") if part.isidentifier()]):
         if lines := [line for used, line in uses if used == name]:
             return lines[0]

@@ -22,8 +22,8 @@ def render(report: Report, width: int = PLAIN, *, advises: bool = True, play: st
     """The whole report in lines of at most `width` columns, with ANSI colors. `play` is the command that plays the
     file, `grade play NN` unless given.
 
-    Its last lines are the next step, if it `advises`. `click.echo` removes the colors where the output is not a terminal, or
-    takes none.
+    Its last lines are the next step, if it `advises`. `click.echo` removes the colors where the output is not a
+    terminal, or takes none.
     """
     play = play or f"grade play {report.problem.label}"
     lines = list(_lines(report, width, play))

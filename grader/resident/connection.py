@@ -1,7 +1,7 @@
 """The socket of a resident judge: where it is, who may be at its other end, and the messages through it.
 
-A submission cannot get here: its file system does not contain the folder, it is denied sockets, and a process that cannot gain
-privileges, as every worker with Landlock or seccomp, is refused.
+A submission cannot get here: its file system does not contain the folder, it is denied sockets, and a process that
+cannot gain privileges, as every worker with Landlock or seccomp, is refused.
 """
 
 import json
@@ -28,7 +28,8 @@ class GoneError(Exception):
 
 
 class Connection:
-    """One connection. Each message is one line of JSON, an object. Raises GoneError, in every method, where there is no more."""
+    """One connection. Each message is one line of JSON, an object. Raises GoneError, in every method, where there is no
+    more."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock, self._received = sock, bytearray()
@@ -51,7 +52,8 @@ class Connection:
         return self._user == os.getuid() and "NoNewPrivs:\t0" in status.splitlines()
 
     def is_left_behind(self) -> bool:
-        """Whether the process at the other end is a judge that a command has left behind, and no program that has one."""
+        """Whether the process at the other end is a judge that a command has left behind, and no program that has
+        one."""
         try:
             return LEFT_BEHIND.encode() in Path(f"/proc/{self.process}/cmdline").read_bytes()
         except OSError:

@@ -48,9 +48,10 @@ def report(
 ) -> "Report":
     """Grades a file and returns the report.
 
-    Takes the course modules that the file imports from the folder `modules`, its own folder unless given. `say` receives
-    progress, unless the options keep the cases secret: then nothing that comes from the file's process is shown before
-    the report is redacted. Raises UsageError if there is no such file, and CourseError if the problem cannot be graded.
+    Takes the course modules that the file imports from the folder `modules`, its own folder unless given. `say`
+    receives progress, unless the options keep the cases secret: then nothing that comes from the file's process is
+    shown before the report is redacted. Raises UsageError if there is no such file, and CourseError if the problem
+    cannot be graded.
     """
     return _report(problem, file.name, _read(problem, file, modules), options, say)
 
@@ -124,7 +125,8 @@ def _report(
 
 
 def remember(space: "Workspace", report: "Report", digest: str = "") -> None:
-    """Notes a verdict in the log of a workspace. `digest` is that of the text that got it: the current one unless given."""
+    """Notes a verdict in the log of a workspace. `digest` is that of the text that got it: the current one unless
+    given."""
     from grader.resident.messages import Display, GradeResponse
 
     GradeResponse.of(report, Display(())).note(space, report.problem, digest)

@@ -24,7 +24,8 @@ _LOOK = 200  # milliseconds between two looks whether a client is still there
 
 
 class Handlers:
-    """Works for the clients of a resident judge. What it cannot do, it does not answer: the client then does it itself."""
+    """Works for the clients of a resident judge. What it cannot do, it does not answer: the client then does it
+    itself."""
 
     def __init__(self, resident: "Resident") -> None:
         self._resident = resident

@@ -1,4 +1,5 @@
-"""What a command asks a resident judge, and what comes back: texts, ready to be shown, so that the command imports little."""
+"""What a command asks a resident judge, and what comes back: texts, ready to be shown, so that the command imports
+little."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -51,7 +52,8 @@ class GradeRequest:
 
 @dataclass(frozen=True)
 class PlayRequest:
-    """A submission to play. `text` is what to play with, `width` and `numbers` are as `exhibits_terminal.render` takes them.
+    """A submission to play. `text` is what to play with, `width` and `numbers` are as `exhibits_terminal.render` takes
+    them.
 
     The first exhibits, as many as were `seen`, are not shown again.
     """
@@ -92,7 +94,8 @@ class GradeResponse:
         )
 
     def note(self, space: "Workspace", problem: "Problem", digest: str = "") -> None:
-        """Notes the verdict in the log of a workspace. `digest` is that of the text that got it: the current one unless given."""
+        """Notes the verdict in the log of a workspace. `digest` is that of the text that got it: the current one unless
+        given."""
         space.remember(problem, verdict=self.verdict, score=self.score, digest=digest, mistake=self.mistake)
 
     def encode(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Runs misconceptions ahead of the wrong attempt that will need them, while there is nothing else to do.
 
-Otherwise, the first wrong attempt at a problem waits some seconds for its likely cause. The cache keeps the numbers for later.
+Otherwise, the first wrong attempt at a problem waits some seconds for its likely cause. The cache keeps the numbers for
+later.
 """
 
 import threading
@@ -21,7 +22,8 @@ class Precomputer:
         self._asking = threading.Lock()
 
     def start(self, problem: Problem, reference: Answers, cases: CasesByGroup) -> None:
-        """Starts with a problem, and stops with the former one. Nothing is done for long runs: each answer takes minutes."""
+        """Starts with a problem, and stops with the former one. Nothing is done for long runs: each answer takes
+        minutes."""
         self.stop()
         if problem.long_runs:
             return

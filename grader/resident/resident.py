@@ -49,7 +49,8 @@ class _Kept:
     cases: dict[int, CasesByGroup] = field(default_factory=dict)
 
     def drawn(self, seed: int) -> CasesByGroup:
-        """The cases of a seed: the same objects for every submission, so that the reference is asked once about each."""
+        """The cases of a seed: the same objects for every submission, so that the reference is asked once about
+        each."""
         if seed not in self.cases:
             while len(self.cases) >= KEPT_SEEDS:
                 del self.cases[next(iter(self.cases))]
@@ -62,10 +63,12 @@ class _Kept:
 
 
 class Resident:
-    """Grades one submission at a time, from any thread; a later request waits. Use it as a context manager, or `close` it.
+    """Grades one submission at a time, from any thread; a later request waits. Use it as a context manager, or `close`
+    it.
 
-    Edits of a problem or a solution restart what is running. While it lives, it grades for other processes of the same user that
-    run the same course, and lends them its fork server. The latest such judge does so: those before it are no longer found.
+    Edits of a problem or a solution restart what is running. While it lives, it grades for other processes of the same
+    user that run the same course, and lends them its fork server. The latest such judge does so: those before it are no
+    longer found.
     """
 
     def __init__(self) -> None:

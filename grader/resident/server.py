@@ -1,7 +1,7 @@
 """Answers other processes of the same user: lends them the fork server of a resident judge, and does their work.
 
-A client sends its fingerprint, and is answered if the judge has the same one. Any client may ask for the state of the judge.
-A client that gets a connection to the zygote starts its own workers from then on.
+A client sends its fingerprint, and is answered if the judge has the same one. Any client may ask for the state of the
+judge. A client that gets a connection to the zygote starts its own workers from then on.
 """
 
 import contextlib
@@ -23,10 +23,11 @@ def no_work(wants: str, connection: Connection) -> None:
 
 
 class Server:
-    """Answers clients, each in a thread, until it is closed. Does nothing where there is no zygote to share, or no safe folder.
+    """Answers clients, each in a thread, until it is closed. Does nothing where there is no zygote to share, or no safe
+    folder.
 
-    `share` calls the function that it is given with the fork server to lend. `work` does what else a client wants, whose
-    connection it gets.
+    `share` calls the function that it is given with the fork server to lend. `work` does what else a client wants,
+    whose connection it gets.
     """
 
     def __init__(

@@ -42,7 +42,8 @@ def of_problems() -> str:
 def fingerprint() -> str:
     """A hash that two processes share if a worker forked for one of them would behave the same for the other.
 
-    They run the same course with the same code, packages, Python, cache and environment, and see the same files and processes.
+    They run the same course with the same code, packages, Python, cache and environment, and see the same files and
+    processes.
     """
     views = [os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "pid", "user", "net")]
     place = [str(ROOT), str(selected().root), sys.executable, str(cache_folder("GRADE_CACHE").absolute())]
@@ -50,8 +51,8 @@ def fingerprint() -> str:
 
 
 def _of_folder(folder: str) -> Iterator[str]:
-    """A line for each Python and TOML file in a folder and below it, in order. None if there is no folder: a learner's bundle has
-    no solutions and may have no harness."""
+    """A line for each Python and TOML file in a folder and below it, in order. None if there is no folder: a learner's
+    bundle has no solutions and may have no harness."""
     try:
         with os.scandir(folder) as found:
             entries = sorted(found, key=lambda entry: entry.name)

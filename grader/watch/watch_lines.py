@@ -1,7 +1,7 @@
 """Watch mode line by line, each printed once: where a screen cannot be redrawn, and for editors that read the lines.
 
-An editor's task needs three of them (`grader.course.vscode`): BEGINS before each grading, `FILE:LINE:COL: error: MESSAGE` for
-what was found, ENDS after it.
+An editor's task needs three of them (`grader.course.vscode`): BEGINS before each grading, `FILE:LINE:COL: error:
+MESSAGE` for what was found, ENDS after it.
 """
 
 import os

@@ -30,8 +30,8 @@ POLL = 300  # milliseconds between two looks at the folder, where the system rep
 class State:
     """What there is to show. `report` is the last verdict, which stays while the next one is computed: `checks` so far.
 
-    `error` is a sentence on why there is no verdict, `note` the progress of a long run. `outdated` says that the program must be
-    started again.
+    `error` is a sentence on why there is no verdict, `note` the progress of a long run. `outdated` says that the
+    program must be started again.
     """
 
     problem: Problem
@@ -46,8 +46,9 @@ class State:
 class WatchSession:
     """Grades the workspace's file of a problem whenever it, or a course module that it imports, is saved.
 
-    Calls `changed` from other threads when the state has changed. `poll` looks for changes instead of being told. `keys` are
-    those that it offers, each with a word, and `refresh` the seconds between two looks at what it shows, if it changes by itself.
+    Calls `changed` from other threads when the state has changed. `poll` looks for changes instead of being told.
+    `keys` are those that it offers, each with a word, and `refresh` the seconds between two looks at what it shows, if
+    it changes by itself.
     """
 
     keys: Mapping[str, str] = {
@@ -77,7 +78,8 @@ class WatchSession:
         self._wanted.set()
 
     def open(self, problem: Problem, *, followed: str = "") -> None:
-        """Changes to a problem, and grades its file, which is created from the stub if it is missing. Raises UsageError.
+        """Changes to a problem, and grades its file, which is created from the stub if it is missing. Raises
+        UsageError.
 
         `followed` is a sentence on why, if the learner has not asked for it.
         """
@@ -148,7 +150,8 @@ class WatchSession:
         return [*command, str(self.file)]
 
     def solution(self) -> str:
-        """The reference. A learner who has not passed has now given up. Raises UsageError if this copy of the course has none."""
+        """The reference. A learner who has not passed has now given up. Raises UsageError if this copy of the course
+        has none."""
         text = catalog.solution_for_learners(self.state.problem)
         if not self.passed:
             self.space.remember(self.state.problem, given_up=True)
@@ -193,7 +196,8 @@ class WatchSession:
         return path.endswith(".py") and (name in self._names or (self.follows and name in catalog.names()))
 
     def _follow(self, saved: set[str]) -> None:
-        """Changes to the problem of another file that was saved, unless the file is a stub, as a command creates many."""
+        """Changes to the problem of another file that was saved, unless the file is a stub, as a command creates
+        many."""
         for problem in (catalog.load(name) for name in sorted(saved)):
             with contextlib.suppress(CommandError, submission_.UnreadableSubmissionError):
                 if self._read(problem).sources[problem.name].strip() != catalog.stub_text(problem).strip():

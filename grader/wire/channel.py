@@ -1,7 +1,8 @@
 """Frames between judge and worker: numbers and short text, never objects.
 
-A frame is `!IQ` (the lengths of header and body), a JSON header, and the little-endian bytes of its leaves. The decoder trusts
-nothing: it caps sizes before it allocates, accepts only dtypes on a fixed list, and checks the exact type of every field.
+A frame is `!IQ` (the lengths of header and body), a JSON header, and the little-endian bytes of its leaves. The decoder
+trusts nothing: it caps sizes before it allocates, accepts only dtypes on a fixed list, and checks the exact type of
+every field.
 """
 
 import json
@@ -131,7 +132,8 @@ def send(sock: socket.socket, frame: Frame) -> None:
 
 
 def arrives(sock: socket.socket, deadline: float) -> bool:
-    """Whether something can be read before the deadline, in seconds of `time.monotonic`, or the other side has hung up."""
+    """Whether something can be read before the deadline, in seconds of `time.monotonic`, or the other side has hung
+    up."""
     sock.settimeout(max(0.001, deadline - monotonic()))
     try:
         sock.recv(1, socket.MSG_PEEK)

@@ -14,8 +14,8 @@ NEARLY = 0.05  # of the limit: with less than that left, the time is up
 class Clock:
     """Watches a limit of `seconds`, from now on or up to `deadline`, in seconds of `time.monotonic`.
 
-    `used` measures the computing time of the watched process. If that is less than the limit when the time has passed, the
-    process gets the rest of it, up to PATIENCE times the limit, unless it was asleep.
+    `used` measures the computing time of the watched process. If that is less than the limit when the time has passed,
+    the process gets the rest of it, up to PATIENCE times the limit, unless it was asleep.
     """
 
     def __init__(self, seconds: float, used: Callable[[], float], deadline: float | None = None) -> None:

@@ -25,8 +25,8 @@ WHOLE = "(whole)"  # stands for a module itself among the paths of its submodule
 class Leaf:
     """One named array of an output.
 
-    `dtype` is the name that the worker saw. It differs from `values.dtype` only where NumPy has no such type: bfloat16 is sent
-    as float32, int4 as int8.
+    `dtype` is the name that the worker saw. It differs from `values.dtype` only where NumPy has no such type: bfloat16
+    is sent as float32, int4 as int8.
     """
 
     path: str
@@ -42,7 +42,8 @@ class Leaf:
 
 
 def on_page(path: str) -> str:
-    """The name of a leaf in a report, which is that of the page: `balance` for `output.balance`, `work` for `program.work`."""
+    """The name of a leaf in a report, which is that of the page: `balance` for `output.balance`, `work` for
+    `program.work`."""
     head, dot, part = path.removeprefix(PROGRAM).rpartition(OUTPUT)
     return head + part if dot and (not head or head.endswith(".")) else path.removeprefix(PROGRAM)
 
@@ -96,8 +97,9 @@ def values(leaves: Iterable[Leaf]) -> list[Leaf]:
 
 
 def to_be_equal(expected: Sequence[Leaf], got: Sequence[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
-    """The leaves of a reference's and of another program that must be equal before the other is measured: values, the places of
-    inputs, and UNCHECKED outputs where the reference has none, because an output is memory that no measure counts."""
+    """The leaves of a reference's and of another program that must be equal before the other is measured: values, the
+    places of inputs, and UNCHECKED outputs where the reference has none, because an output is memory that no measure
+    counts."""
     alike = () if any(leaf.path.startswith(UNCHECKED) for leaf in expected) else (UNCHECKED,)
     want, have = ([leaf for leaf in side if leaf.path.startswith((INPUTS, *alike))] for side in (expected, got))
     return [*values(expected), *want], [*values(got), *have]
@@ -182,8 +184,9 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
 def errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "close") -> Values:
     """The error of each value in units of the tolerance: above 1 is wrong, infinite for NaN.
 
-    NaN matches only a NaN of the reference at the same place, and an infinity only itself. The absolute part of the tolerance
-    grows with the leaf's root mean square, because the rounding error of a sum scales with its terms, even where they cancel.
+    NaN matches only a NaN of the reference at the same place, and an infinity only itself. The absolute part of the
+    tolerance grows with the leaf's root mean square, because the rounding error of a sum scales with its terms, even
+    where they cancel.
     """
     want, have = _wide(expected.values), _wide(got.values)
     with np.errstate(all="ignore"):
@@ -223,7 +226,8 @@ def _wide(values: Values | np.generic) -> Values:
 
 
 def _dtype_is_accepted(expected: str, got: str) -> bool:
-    """Whether `got` is the same dtype, or one that holds the same numbers: float64 for float32, other integers for integers."""
+    """Whether `got` is the same dtype, or one that holds the same numbers: float64 for float32, other integers for
+    integers."""
     accepted = {"float32": {"float64"}, "int32": {"int64", "uint32", "int16", "int8"}, "uint32": {"int32", "int64"}}
     return got == expected or got in accepted.get(expected, set())
 

@@ -21,12 +21,14 @@ _MODULE, _SENT = "module", "sent:"
 
 
 def state_numbers(seed: int, size: int = 4096) -> np.ndarray[Any, Any]:
-    """Normal numbers, float32, for a state that is saved: at least as many as it has, so nothing shorter can stand for it."""
+    """Normal numbers, float32, for a state that is saved: at least as many as it has, so nothing shorter can stand for
+    it."""
     return np.random.default_rng([seed, size]).standard_normal(size).astype(np.float32)
 
 
 def to_save(case: Case) -> Case:
-    """A case for the probe that runs first. A file with the seed would be a file with everything that is drawn from it."""
+    """A case for the probe that runs first. A file with the seed would be a file with everything that is drawn from
+    it."""
     # Any other seed: the only case of a public grading has seed 0, as everybody knows.
     return replace(case, seed=1, values={**case.values, STATE: state_numbers(case.seed)})
 
@@ -36,8 +38,8 @@ Source = Literal["case", "filled", "positive", "made", "sent"]
 
 @dataclass(frozen=True)
 class Input:
-    """An array that a program takes: one of the case's, one filled by its path, one that a function in INPUTS of `probes.py`
-    makes from the case where the program runs, or one that the worker sent along.
+    """An array that a program takes: one of the case's, one filled by its path, one that a function in INPUTS of
+    `probes.py` makes from the case where the program runs, or one that the worker sent along.
 
     `positive` fills the state of an optimizer.
     """
@@ -52,7 +54,8 @@ class Input:
 class Program:
     """A program as portable StableHLO bytecode, where its inputs come from, and the names of its outputs.
 
-    `devices` is the number that it runs on. `sent` are arrays that the worker computed itself and that the program takes.
+    `devices` is the number that it runs on. `sent` are arrays that the worker computed itself and that the program
+    takes.
     """
 
     module: bytes
@@ -82,7 +85,8 @@ def request(program: Frame, values: dict[str, Any], seed: int, measures: Sequenc
 
 
 def decode(frame: Frame) -> tuple[Program, dict[str, np.ndarray[Any, Any]]]:
-    """The program in a request, and the case's arrays. Raises ChannelError on anything that `Program.frame` does not make."""
+    """The program in a request, and the case's arrays. Raises ChannelError on anything that `Program.frame` does not
+    make."""
     leaves = {leaf.path: leaf for leaf in frame.leaves}
     rows, outputs, devices = (frame.fields.get(key) for key in ("inputs", "outputs", "devices"))
     module = leaves.get(_MODULE)

@@ -1,4 +1,5 @@
-"""How wrong values relate to the expected ones, in one sentence: transposed, scaled, shifted, in another order. NumPy only.
+"""How wrong values relate to the expected ones, in one sentence: transposed, scaled, shifted, in another order. NumPy
+only.
 
 A sentence is only said if it was tested on the numbers, and if it says something: not of values that are all alike.
 """
@@ -12,7 +13,8 @@ import numpy as np
 from grader.problem import Tolerance
 from grader.wire.compare import Leaf, Values, errors
 
-# Far closer than two unrelated arrays come to each other. The numbers must be this close to the sentence, and not so without it.
+# Far closer than two unrelated arrays come to each other. The numbers must be this close to the sentence, and not so
+# without it.
 _CLOSE = 1e-4
 _FEWEST_DISTINCT = 3  # values; with fewer, a relation holds by chance
 _LARGEST = 1 << 20  # values of an array
@@ -33,8 +35,8 @@ def relation(
 ) -> str:
     """A sentence on how all values of `got` follow from those of `expected`; empty if no relation was found.
 
-    `sizes` are the case's numbers by name. A factor is given the name of one that explains it, if that also explains the factor
-    of a case where this size has another value.
+    `sizes` are the case's numbers by name. A factor is given the name of one that explains it, if that also explains
+    the factor of a case where this size has another value.
     """
     want, have = _real(expected), _real(got)
     if want is None or have is None or not _can_be_related(want, have):

@@ -1,7 +1,7 @@
 """What a program says to XLA beside StableHLO: how it is to be compiled, and what is to stand in the compiled program.
 
-A submission may write anything there: that a call is not to be inlined, or a text with lines of its own, among which a reader of
-the compiled program would look for collectives.
+A submission may write anything there: that a call is not to be inlined, or a text with lines of its own, among which a
+reader of the compiled program would look for collectives.
 """
 
 from collections.abc import Iterator
@@ -28,8 +28,8 @@ def has_notes(module: Any) -> bool:
 
 
 def strip(module: Any) -> None:
-    """Removes from a module, whose context is entered, all that it says to XLA but how arrays are placed, which arguments are
-    donated, and the options of calls."""
+    """Removes from a module, whose context is entered, all that it says to XLA but how arrays are placed, which
+    arguments are donated, and the options of calls."""
     for operation in _all(module):
         for name in _notes(operation):
             del operation.attributes[name]

@@ -1,8 +1,8 @@
 """The operations of a StableHLO program, read from its MLIR bytecode in pure Python.
 
-A submission's process made these bytes, so they are read before any native parser sees them. MLIR's bytecode lists the names
-of all operations and all strings in sections of their own, so a program cannot name an operation or a custom call elsewhere.
-See the "MLIR Bytecode Format" on mlir.llvm.org.
+A submission's process made these bytes, so they are read before any native parser sees them. MLIR's bytecode lists the
+names of all operations and all strings in sections of their own, so a program cannot name an operation or a custom call
+elsewhere. See the "MLIR Bytecode Format" on mlir.llvm.org.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,8 @@ class BytecodeError(Exception):
 
 @dataclass(frozen=True)
 class Contents:
-    """The operations of a program as `dialect.name`, and all its strings: names of functions, of attributes, of custom calls."""
+    """The operations of a program as `dialect.name`, and all its strings: names of functions, of attributes, of custom
+    calls."""
 
     operations: frozenset[str]
     strings: frozenset[str]

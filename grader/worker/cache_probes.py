@@ -1,4 +1,5 @@
-"""The probes of modules that mix positions: under another mask than the causal one, and one position a step with a cache."""
+"""The probes of modules that mix positions: under another mask than the causal one, and one position a step with a
+cache."""
 
 from typing import Any
 

@@ -1,8 +1,9 @@
 """The programs that a traced function runs where nothing jits it as a whole, each compiled alone.
 
-A trace merges all that a function does into one program, and XLA propagates shardings through all of it, even from its end back
-to its start. Without the trace, each jitted function is a program of its own, and so is each operation between them. A later one
-cannot place what an earlier one creates. These stages are the operations of `main`: calls of jitted functions, and others.
+A trace merges all that a function does into one program, and XLA propagates shardings through all of it, even from its
+end back to its start. Without the trace, each jitted function is a program of its own, and so is each operation between
+them. A later one cannot place what an earlier one creates. These stages are the operations of `main`: calls of jitted
+functions, and others.
 """
 
 import math
@@ -20,7 +21,8 @@ _RESULT = re.compile(r"= \(?\w+\[([\d,]*)\]")  # of an operation in an optimized
 
 @dataclass(frozen=True, eq=False)
 class Array:
-    """An array that a stage returns: its shape, its part on each device, and the mesh axes over which each of its axes is split.
+    """An array that a stage returns: its shape, its part on each device, and the mesh axes over which each of its axes
+    is split.
 
     `outputs` are the numbers of the whole program's outputs that depend on it, and `returned` of those that it is.
     """
@@ -34,8 +36,8 @@ class Array:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """What one program holds on each device, in elements: `largest` of its arrays, temporary ones included, and `held` by all
-    that it takes and returns. `made` are the bytes of all that it returns and of its temporary arrays."""
+    """What one program holds on each device, in elements: `largest` of its arrays, temporary ones included, and `held`
+    by all that it takes and returns. `made` are the bytes of all that it returns and of its temporary arrays."""
 
     arrays: Sequence[Array]
     largest: int
@@ -44,8 +46,8 @@ class Stage:
 
 
 def stages(compiled: Compiled) -> list[Stage]:
-    """The stages of a program on several devices, in order. Operations on fewer elements than there are devices are left out,
-    because nobody splits these. A call is not: its function may hold more than it takes and returns."""
+    """The stages of a program on several devices, in order. Operations on fewer elements than there are devices are
+    left out, because nobody splits these. A call is not: its function may hold more than it takes and returns."""
     parsed, devices = compiled.parsed, compiled.devices
     block = stablehlo.main_block(parsed)
     *operations, last = (view.operation for view in block.operations)
@@ -106,7 +108,8 @@ def _taken(operation: Any, values: set[Any]) -> list[Any]:
 
 
 def _alone(parsed: Any, operation: Any, takes: Sequence[Any], placed: Sequence[Any], mesh: Sequence[int]) -> bytes:
-    """The program that does nothing but one operation of `main`. What it takes is split over the mesh axes in `placed`."""
+    """The program that does nothing but one operation of `main`. What it takes is split over the mesh axes in
+    `placed`."""
     with parsed.context, ir.Location.unknown():
         module = ir.Module.create()
         for name in parsed.operation.attributes:

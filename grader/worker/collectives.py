@@ -1,7 +1,7 @@
 """The collectives that a run of a program on several devices executes: what each exchanges, and how often.
 
-XLA adds collectives to those that a program names, so they are read from the text of the optimized program. How often a loop of
-that text turned is what its counter says (see `counting.py`).
+XLA adds collectives to those that a program names, so they are read from the text of the optimized program. How often a
+loop of that text turned is what its counter says (see `counting.py`).
 """
 
 import math
@@ -30,9 +30,9 @@ _CALLED = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class Collective:
-    """A collective of a compiled program: its kind, the elements and the bytes of each array that it produces on a device, the
-    groups of devices that take part, and the number of its executions. `written` says that the program itself calls it, and XLA
-    did not add it."""
+    """A collective of a compiled program: its kind, the elements and the bytes of each array that it produces on a
+    device, the groups of devices that take part, and the number of its executions. `written` says that the program
+    itself calls it, and XLA did not add it."""
 
     kind: str
     arrays: Sequence[tuple[int, int]]
@@ -58,15 +58,16 @@ class Collective:
 
 @dataclass
 class _Computation:
-    """A part of a compiled program: its collectives, and the parts that it calls, each with the number of its runs for one run of
-    this."""
+    """A part of a compiled program: its collectives, and the parts that it calls, each with the number of its runs for
+    one run of this."""
 
     collectives: list[tuple[str, str, str]] = field(default_factory=list)
     calls: list[tuple[str, Fraction | None]] = field(default_factory=list)
 
 
 def collectives(text: str, devices: int, rates: Mapping[str, Sequence[Fraction]] | None = None) -> list[Collective]:
-    """Every collective in the text of an optimized program. `rates` are those of its loops and branches, from `counting.rates`.
+    """Every collective in the text of an optimized program. `rates` are those of its loops and branches, from
+    `counting.rates`.
 
     Raises UncountableError if one is in a loop of unknown turns.
     """
@@ -126,8 +127,8 @@ def _with_rates(
 
 
 def _is_written(text: str) -> bool:
-    """Whether a collective, or each of those that XLA has joined, has a name of `counting.plain`: `call.3/written_0`, or
-    `call.3/(written_0:written_2)`."""
+    """Whether a collective, or each of those that XLA has joined, has a name of `counting.plain`: `call.3/written_0`,
+    or `call.3/(written_0:written_2)`."""
     found = re.search(r'metadata=\{op_name="((?:[^":()]*/)?)\(?([^"]*?)\)?"', text)
     names = found[2].split(":") if found else []
     return bool(names) and all(re.fullmatch(rf"(?:.*/)?{WRITTEN}\d+", name) for name in names)

@@ -1,12 +1,12 @@
 """The cost of an operation of a program: the scalar operations of one execution, from one table.
 
-A number that is computed counts 1, whatever the operation, its dtype and the body of a reduction. So does a number that is
-looked up at a computed place, because a table can hold any function, or written there, because sorting does the work of masks. A
-number that is only moved counts 0, also through a branch: right loops pass all that they carry. A matrix product counts a
-multiplication and an addition for each pair of numbers. An operation on 64 bits counts four times, as the school method of
-halves takes: a number can hold several smaller ones. Linear algebra counts as in Golub and Van Loan, "Matrix Computations", and
-a Fourier transform of n complex numbers as 5 n log2(n), the convention of FFTW's benchmarks.
-A witness refuses every operation that is not in the table.
+A number that is computed counts 1, whatever the operation, its dtype and the body of a reduction. So does a number that
+is looked up at a computed place, because a table can hold any function, or written there, because sorting does the work
+of masks. A number that is only moved counts 0, also through a branch: right loops pass all that they carry. A matrix
+product counts a multiplication and an addition for each pair of numbers. An operation on 64 bits counts four times, as
+the school method of halves takes: a number can hold several smaller ones. Linear algebra counts as in Golub and Van
+Loan, "Matrix Computations", and a Fourier transform of n complex numbers as 5 n log2(n), the convention of FFTW's
+benchmarks. A witness refuses every operation that is not in the table.
 """
 
 import math
@@ -54,8 +54,8 @@ CUSTOM_CALLS = frozenset(
 
 
 def cost(operation: Any, functions: Functions) -> int:
-    """The cost of one execution of an operation, without the bodies of loops, branches and functions. Raises KeyError if it is
-    not in the table."""
+    """The cost of one execution of an operation, without the bodies of loops, branches and functions. Raises KeyError
+    if it is not in the table."""
     dialect, _, name = operation.name.partition(".")
     if dialect in ("sdy", "builtin"):
         return 0
@@ -167,8 +167,8 @@ def _cholesky(operation: Any, functions: Functions) -> int:
 
 
 def rows_in_order(operation: Any) -> int:
-    """The rows of the matrix that linear algebra goes through one after another, as in a triangular solve; 0 for any other
-    operation."""
+    """The rows of the matrix that linear algebra goes through one after another, as in a triangular solve; 0 for any
+    other operation."""
     in_order = operation.name in ("stablehlo.triangular_solve", "stablehlo.cholesky") or routine(operation)
     return stablehlo.shape(operation.operands[0])[-1] if in_order else 0
 

@@ -1,8 +1,9 @@
 """How often each operation of a program ran: the program is run once more with counters in its loops and branches.
 
-XLA counts the body of a loop once if it cannot tell how often it turns. Here a program gets an array of counters, which is passed
-through all functions, loops and branches that contain loops or branches, and is its last output. A loop adds 1 to its counter in
-each turn, and a branch adds 1 when it is taken. The number of runs of a function is the sum over its calls.
+XLA counts the body of a loop once if it cannot tell how often it turns. Here a program gets an array of counters, which
+is passed through all functions, loops and branches that contain loops or branches, and is its last output. A loop adds
+1 to its counter in each turn, and a branch adds 1 when it is taken. The number of runs of a function is the sum over
+its calls.
 """
 
 import re
@@ -53,9 +54,9 @@ def with_counters(module: bytes) -> bytes:
 
 
 def plain(module: bytes) -> bytes:
-    """The program that XLA runs as it is counted: with a call of its parts in place of each composite, because XLA has operations
-    of its own for some names of composites, whatever their parts are. And with a name for each collective that the program calls,
-    because XLA adds others. And without notes to XLA."""
+    """The program that XLA runs as it is counted: with a call of its parts in place of each composite, because XLA has
+    operations of its own for some names of composites, whatever their parts are. And with a name for each collective
+    that the program calls, because XLA adds others. And without notes to XLA."""
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
         _make_plain(parsed)
@@ -110,8 +111,8 @@ def runs(module: Any, counters: Sequence[int]) -> Iterator[Run]:
 
 
 def rates(module: Any, counters: Sequence[int]) -> dict[str, list[Fraction]]:
-    """For each loop and each `case` or `if`, by its name in a program that was compiled with counters: how often each of its
-    bodies or branches runs when it is executed, on average."""
+    """For each loop and each `case` or `if`, by its name in a program that was compiled with counters: how often each
+    of its bodies or branches runs when it is executed, on average."""
     first, found = _first_counters(module), {}
     for run in runs(module, counters):
         if run.operation in first:
@@ -178,7 +179,8 @@ class _Instrumented:
         return NAME in operation.attributes or stablehlo.callee(operation) in self.counting
 
     def _through(self, block: Any, counters: Any, number: int | None = None) -> None:
-        """Passes the counters through a block, which returns them as its last result. Adds 1 to the one that is `number`."""
+        """Passes the counters through a block, which returns them as its last result. Adds 1 to the one that is
+        `number`."""
         *body, end = [view.operation for view in block.operations]
         if number is not None:
             start = ir.InsertionPoint(body[0] if body else end)

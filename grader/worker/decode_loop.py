@@ -1,7 +1,8 @@
-"""Steps with a cache as one loop, whose pieces are traced alone: where a learner's code runs, there is no text to look at.
+"""Steps with a cache as one loop, whose pieces are traced alone: where a learner's code runs, there is no text to look
+at.
 
-A frame above a function can be read from within it, and so could the text of all steps. So the first cache and the step become
-programs of their own before anything has been made of the text, and the loop is composed of these programs.
+A frame above a function can be read from within it, and so could the text of all steps. So the first cache and the step
+become programs of their own before anything has been made of the text, and the loop is composed of these programs.
 """
 
 from collections.abc import Callable
@@ -23,8 +24,8 @@ def stepwise(
 ) -> Callable[[Any, Any], Any]:
     """The function of parameters and rows that returns, for each row, the array that a step returns.
 
-    `start(parameters)` returns the first cache, `step(parameters, cache, row)` the pair of an array and the next cache. What a
-    step leaves for the next is carried by the loop. Raises BadOutputError if it returns a cache of another form.
+    `start(parameters)` returns the first cache, `step(parameters, cache, row)` the pair of an array and the next cache.
+    What a step leaves for the next is carried by the loop. Raises BadOutputError if it returns a cache of another form.
     """
 
     def first(parameters: Any) -> Any:
@@ -63,7 +64,8 @@ def _one_by_one(first: Callable[..., Any], once: Callable[..., Any], parameters:
 
 
 def _check_carried(new: Any, old: Any) -> None:
-    """Raises BadOutputError if a step returns a cache of another form, because it would be compiled again for every position."""
+    """Raises BadOutputError if a step returns a cache of another form, because it would be compiled again for every
+    position."""
     if jax.tree.structure(new) != jax.tree.structure(old):  # type: ignore[operator]
         raise BadOutputError("`decode_step` returned a cache of another structure than it was given")
     before = dict(jax.tree_util.tree_flatten_with_path(old)[0])

@@ -43,7 +43,8 @@ _KINDS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], re.Pa
 
 
 def fields(error: BaseException, files: set[str]) -> dict[str, Any]:
-    """An exception as the learner sees it: its kind, type and first paragraph, and the frames of the learner's own files."""
+    """An exception as the learner sees it: its kind, type and first paragraph, and the frames of the learner's own
+    files."""
     said = _first_paragraph(error)
     if isinstance(error, SyntaxError) and error.filename in files:
         return _syntax_error(error, said)

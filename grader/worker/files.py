@@ -25,7 +25,8 @@ def new_folder() -> Path:
 
 
 def remove_folders() -> None:
-    """Removes all folders that `new_folder` made: a process that answers many requests would fill the memory with them."""
+    """Removes all folders that `new_folder` made: a process that answers many requests would fill the memory with
+    them."""
     while _made:
         shutil.rmtree(_made.pop(), ignore_errors=True)
 

@@ -1,7 +1,7 @@
 """Whether the arrays of a program's calls of LAPACK have the shapes that LAPACK takes them to have.
 
-The functions behind the calls read and write as many numbers as one of the shapes says, and do not look at the others. So a
-program could declare a large matrix as a small one, which costs less, or touch memory that is not its own.
+The functions behind the calls read and write as many numbers as one of the shapes says, and do not look at the others.
+So a program could declare a large matrix as a small one, which costs less, or touch memory that is not its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,8 @@ from grader.worker.stablehlo import ir
 Shape = tuple[int, ...]
 Shapes = tuple[list[Shape], list[Shape]]  # of the arrays that a routine takes and returns, for one matrix
 
-# Each takes the shapes of one call without the axes of a batch, and its options as letters. Returns the shapes that they must be.
+# Each takes the shapes of one call without the axes of a batch, and its options as letters. Returns the shapes that
+# they must be.
 _Rule = Callable[[list[Shape], list[Shape], Mapping[str, str]], Shapes]
 
 
@@ -36,7 +37,8 @@ def _fits(call: Any, name: str) -> bool:
 
 
 def _options(call: Any) -> dict[str, str]:
-    """The options of a call, each of which is the number of a letter. Raises ValueError unless they stand in one place."""
+    """The options of a call, each of which is the number of a letter. Raises ValueError unless they stand in one
+    place."""
     (place,) = {"backend_config", "mhlo.backend_config"} & {str(name) for name in call.attributes}
     given: Any = ir.DictAttr(call.attributes[place])
     return {each.name: chr(ir.IntegerAttr(each.attr).value) for each in given}

@@ -1,7 +1,7 @@
 """The program that every worker runs: imports a file and runs probes on it.
 
-It exchanges frames with the judge on descriptor 3. A submission's worker sends programs, files and short text, but no results.
-The judge decides what they mean.
+It exchanges frames with the judge on descriptor 3. A submission's worker sends programs, files and short text, but no
+results. The judge decides what they mean.
 """
 
 import contextlib
@@ -119,7 +119,8 @@ def prepare(folder: Path) -> ProblemRuntime:
 
 
 def extended(runtime: ProblemRuntime, job: Job) -> ProblemRuntime:
-    """The runtime with the job's extension, which is imported. No other worker is forked from a process that has done so."""
+    """The runtime with the job's extension, which is imported. No other worker is forked from a process that has done
+    so."""
     if not job.extension:
         return runtime
     return replace(runtime, stream=importlib.import_module(job.extension).prepare(runtime.problem))
@@ -167,8 +168,8 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
     sources = Sources()
     sys.meta_path.insert(0, sources)
     state = WorkerState(runtime, sources, say, emit=lambda frame: send(sock, frame), hear=lambda: receive(sock))
-    # Freed when a submission runs out of memory, so that this process can still report it: the traceback keeps all that the
-    # submission allocated alive. Never written, so it takes no physical memory.
+    # Freed when a submission runs out of memory, so that this process can still report it: the traceback keeps all that
+    # the submission allocated alive. Never written, so it takes no physical memory.
     reserve: list[Any] = []
     began = process_time()  # what this process has imported is not the submission's time
     while True:
@@ -296,7 +297,8 @@ class WorkerState:
         return fields["answer"]
 
     def _read(self, request: Frame) -> Frame:
-        """Turns the arrays and files of a probe into the leaves to compare, in a process that may have loaded no submission."""
+        """Turns the arrays and files of a probe into the leaves to compare, in a process that may have loaded no
+        submission."""
         fields = request.fields
         arrays = {leaf.path: leaf.values for leaf in request.leaves if not leaf.path.startswith((CASE, FILE))}
         known = {leaf.path.removeprefix(CASE): leaf.values for leaf in request.leaves if leaf.path.startswith(CASE)}

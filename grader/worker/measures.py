@@ -99,8 +99,8 @@ class Execution:
     def outputs(self) -> list[Any]:
         """The outputs of the program: of the run that was counted, if one was. Raises UncountableError.
 
-        XLA compiles a program with counters in another way, so a program could tell the two apart, and do in one of them what it
-        saves in the other.
+        XLA compiles a program with counters in another way, so a program could tell the two apart, and do in one of
+        them what it saves in the other.
         """
         plain = self.compiled(self.arguments)
         if "counted" not in vars(self):
@@ -130,7 +130,8 @@ class Execution:
 
 
 def _alike(array: Any, other: Any) -> bool:
-    """Whether two arrays agree but for rounding. Integers may differ: rounding can decide which number is the largest."""
+    """Whether two arrays agree but for rounding. Integers may differ: rounding can decide which number is the
+    largest."""
     if not jax.numpy.issubdtype(array.dtype, jax.numpy.inexact):
         return True
     return bool(np.allclose(np.asarray(array), np.asarray(other), rtol=0.01, atol=0.01, equal_nan=True))
@@ -147,12 +148,14 @@ def _operations(execution: Execution) -> Any:
 
 
 def _products(execution: Execution) -> Any:
-    """The number of matrix products in the program as it was traced. The body of a loop or of a function counts once."""
+    """The number of matrix products in the program as it was traced. The body of a loop or of a function counts
+    once."""
     return np.int64(sum(op.name == "stablehlo.dot_general" for op in stablehlo.operations(execution.compiled.parsed)))
 
 
 def _inlined_operations(execution: Execution) -> Any:
-    """The number of operations in the program as XLA compiles it: a function counts in each call, the body of a loop once."""
+    """The number of operations in the program as XLA compiles it: a function counts in each call, the body of a loop
+    once."""
     functions = stablehlo.functions(execution.compiled.parsed)
     sizes: dict[str, int] = {}
     for name in reversed(stablehlo.callers_first(functions)):
@@ -167,7 +170,8 @@ def work(execution: Execution) -> Any:
 
 
 def _executed(execution: Execution) -> Any:
-    """The operations that compute and that one run executed: loops as often as they turned, branches as they were taken."""
+    """The operations that compute and that one run executed: loops as often as they turned, branches as they were
+    taken."""
     return np.int64(sum(run.times for run, _ in execution.costs))
 
 
@@ -192,17 +196,19 @@ def _largest_array(execution: Execution) -> Any:
 
 
 def _held_bytes(execution: Execution) -> Any:
-    """The bytes of the inputs, of constants and of the arrays that collectives produce on each device. A sum can gather, too."""
+    """The bytes of the inputs, of constants and of the arrays that collectives produce on each device. A sum can
+    gather, too."""
     produced = sum(math.ceil(each.times * each.size) for each in execution.collectives)
     written = 4 * stablehlo.numbers_written(execution.compiled.parsed)
     return _bytes_on_device(execution) + np.int64(produced + written)
 
 
 def _exchanged_bytes(execution: Execution) -> Any:
-    """The bytes that collectives produce on each device, if they join devices at different places along the mesh's last axis.
+    """The bytes that collectives produce on each device, if they join devices at different places along the mesh's last
+    axis.
 
-    Also the bytes that a device takes beyond those that it returns: a step that takes whole what it returns in parts exchanges
-    nothing.
+    Also the bytes that a device takes beyond those that it returns: a step that takes whole what it returns in parts
+    exchanges nothing.
     """
     others = execution.compiled.mesh[-1]
     joining = (each for each in execution.collectives if np.ptp(each.groups % others, axis=1).any())
@@ -211,14 +217,15 @@ def _exchanged_bytes(execution: Execution) -> Any:
 
 
 def small_ones_count(execution: Execution) -> bool:
-    """Whether small arrays are too many to be left out: a program could send an array number by number, or beside others."""
+    """Whether small arrays are too many to be left out: a program could send an array number by number, or beside
+    others."""
     small = (each.times * size for each in execution.collectives for elements, size in each.arrays if elements <= FEW)
     return sum(small) > SMALL_ONES
 
 
 def _exchanged(execution: Execution) -> dict[str, Any]:
-    """The bytes that collectives produce on each device in one run: by kind, of all that the code calls itself, and of all that
-    run more than once.
+    """The bytes that collectives produce on each device in one run: by kind, of all that the code calls itself, and of
+    all that run more than once.
 
     A few small ones do not count. Nor do those that the code calls and XLA leaves out, because nothing needs them.
     """
@@ -237,8 +244,8 @@ def _exchanged(execution: Execution) -> dict[str, Any]:
 def _placed(execution: Execution) -> dict[str, Any]:
     """For each axis of each output, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`.
 
-    What counts is which device holds which slice. An input for which a program on several devices names no place is on one, also
-    where it is an output.
+    What counts is which device holds which slice. An input for which a program on several devices names no place is on
+    one, also where it is an output.
     """
     compiled = execution.compiled
     said = stablehlo.places_said(compiled.parsed)
@@ -281,8 +288,8 @@ def _bytes_on_device(execution: Execution) -> Any:
 
 
 def _bytes_left_out(execution: Execution) -> int:
-    """The bytes of the outputs that each device holds, where others than these are measured. An output of 64 bits passes for one
-    of 32, and would leave out twice as much."""
+    """The bytes of the outputs that each device holds, where others than these are measured. An output of 64 bits
+    passes for one of 32, and would leave out twice as much."""
     return int(_bytes_of_outputs(execution, widest=4))
 
 
@@ -296,9 +303,9 @@ def _bytes_of_outputs(execution: Execution, widest: int = 16) -> Any:
 def _donated(execution: Execution) -> dict[str, Any]:
     """For each input, 1 if an output takes over its memory, else 0. One that is taken twice is kept.
 
-    Where nothing jits them as a whole, the operations of `main` are programs of their own. So the one that returns the output
-    must take the input. And what they hand each other must be less than half of what the program returns: a copy of the state,
-    or a new state while there is an old one, is as much as all of it, gradients are a third.
+    Where nothing jits them as a whole, the operations of `main` are programs of their own. So the one that returns the
+    output must take the input. And what they hand each other must be less than half of what the program returns: a copy
+    of the state, or a new state while there is an old one, is as much as all of it, gradients are a third.
     """
     main, returned = stablehlo.main_block(execution.compiled.parsed), stablehlo.returned(execution.compiled.parsed)
     between = sum(stablehlo.tensor_bytes(x) for x in stablehlo.handed_on(execution.compiled.parsed))

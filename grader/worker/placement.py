@@ -1,4 +1,5 @@
-"""Modules placed on a mesh by a submission, as inputs of programs, and array shardings as integers that a check can compare."""
+"""Modules placed on a mesh by a submission, as inputs of programs, and array shardings as integers that a check can
+compare."""
 
 import re
 from collections.abc import Sequence
@@ -36,7 +37,8 @@ def put(subject: Subject, entry: str, node: nnx.Module, mesh: Mesh) -> None:
 
 
 def moved(subject: Subject, entry: str, node: nnx.Module, state: Any, mesh: Mesh, name: str) -> Arrays:
-    """The arrays of a module after `entry` has placed them, in a program that takes them as `state`, all on one device."""
+    """The arrays of a module after `entry` has placed them, in a program that takes them as `state`, all on one
+    device."""
     traced = nnx.merge(nnx.graphdef(node), state)
     with stablehlo.placements_are_traced():
         subject.call(entry, traced, mesh)
@@ -66,8 +68,8 @@ def like(given: Given, array: jax.Array, mesh: Mesh) -> Given:
 def step(
     subject: Subject, case: Case, entry: str, model: nnx.Module, optimizer: nnx.Module, token_ids: Given, mesh: Mesh
 ) -> Reading:
-    """The loss of one train step, and the state after it. It starts in the middle of training, on arrays that are placed like
-    those of `model` and `optimizer`."""
+    """The loss of one train step, and the state after it. It starts in the middle of training, on arrays that are
+    placed like those of `model` and `optimizer`."""
     graphs = nnx.graphdef(model), nnx.graphdef(optimizer)
     states = as_inputs(model, "model", mesh), as_inputs(optimizer, "optimizer", mesh, "positive")
 
@@ -96,7 +98,8 @@ def place(array: jax.Array, mesh: Mesh) -> np.ndarray[Any, Any]:
 
 
 def coded(axes: Sequence[Any], ndim: int) -> np.ndarray[Any, Any]:
-    """The mesh axes of a partition spec for `ndim` axes, as numbers of `grader.checks.PLACES`; -1 where a name is wrong."""
+    """The mesh axes of a partition spec for `ndim` axes, as numbers of `grader.checks.PLACES`; -1 where a name is
+    wrong."""
     parts = [*axes, *[None] * ndim][:ndim]
     names = [() if part is None else part if isinstance(part, tuple) else (part,) for part in parts]
     return np.array([_code(part) for part in names], np.int32)
@@ -114,7 +117,8 @@ def placed(array: Given, mesh: Mesh, spec: PartitionSpec) -> Given:
 
 
 def called_on_mesh(subject: Subject, entry: str, *args: Any, **more: Any) -> Any:
-    """Calls the entry. JAX's errors on specs are long, and name the learner's function: raises BadOutputError instead."""
+    """Calls the entry. JAX's errors on specs are long, and name the learner's function: raises BadOutputError
+    instead."""
     try:
         return subject.call(entry, *args, **more)
     except ValueError as error:

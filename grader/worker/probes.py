@@ -1,6 +1,7 @@
 """The generic probes. Each turns a submission and a case into named arrays.
 
-A probe is a function `probe(subject, case, **options) -> Reading`. The same function runs on the reference and on submissions.
+A probe is a function `probe(subject, case, **options) -> Reading`. The same function runs on the reference and on
+submissions.
 """
 
 import contextlib
@@ -36,7 +37,8 @@ MAX_DIFFERENCES = 200  # above this number of inputs, finite differences take to
 def values(
     subject: Subject, case: Case, *, entry: str, wrt: str | list[str] | None = None, fill: str | None = None
 ) -> Reading:
-    """The output (`output.*`) and, if `wrt` is given, the gradient of a fixed random projection of it (`gradient.*`)."""
+    """The output (`output.*`) and, if `wrt` is given, the gradient of a fixed random projection of it
+    (`gradient.*`)."""
     call, parameters, arrays = subject.bind(entry, case)
     given = _constructed(subject, fill, call, parameters, arrays)
 
@@ -79,7 +81,8 @@ def values(
 
 
 def differences(forward: Callable[[Arrays], Arrays], at: Arrays) -> Arrays:
-    """The gradient of the projected output by central differences of fourth order, for code that JAX cannot differentiate."""
+    """The gradient of the projected output by central differences of fourth order, for code that JAX cannot
+    differentiate."""
 
     def projected(x: Arrays) -> float:
         out = forward({key: jnp.asarray(value) for key, value in x.items()})
@@ -118,7 +121,8 @@ def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) 
 
 
 def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Reading:
-    """The dependence of outputs on inputs over time, (T, T): 1 at (t, s) if changing input s changes any bit of output t.
+    """The dependence of outputs on inputs over time, (T, T): 1 at (t, s) if changing input s changes any bit of output
+    t.
 
     Also the output, which must be that of the probe `values`.
     """
@@ -147,7 +151,8 @@ def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Re
 
 
 def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The outputs of one program on two inputs of the same shapes. Raises BadOutputError if the entry cannot be traced."""
+    """The outputs of one program on two inputs of the same shapes. Raises BadOutputError if the entry cannot be
+    traced."""
     call, parameters, arrays = subject.bind(entry, case)
     forward = jax.jit(lambda p, x: named(call(p, x), "output"))
 
@@ -162,11 +167,11 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 
 def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The inputs and outputs of each named submodule (`values.*`), the gradients there (`slopes.*`), and the number of its calls
-    (`calls.*`).
+    """The inputs and outputs of each named submodule (`values.*`), the gradients there (`slopes.*`), and the number of
+    its calls (`calls.*`).
 
-    The gradients are those of the same random projection of the output as in `values`, with respect to zeros that are added
-    to each input and output.
+    The gradients are those of the same random projection of the output as in `values`, with respect to zeros that are
+    added to each input and output.
     """
     graphdef, parameters, rest = subject.build(entry, case)
     values = case.values
@@ -217,8 +222,8 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
 def filling(subject: Subject, name: str | None, values: Arrays | None) -> Iterator[Arrays]:
     """Inside the context, gives these values, by path, to the parameters of every `name` that is constructed.
 
-    The output then does not depend on the order in which the entry draws from `rngs`. Yields more leaves of the output: the key
-    that the module draws from, so the seed still matters.
+    The output then does not depend on the order in which the entry draws from `rngs`. Yields more leaves of the output:
+    the key that the module draws from, so the seed still matters.
     """
     seen: Arrays = {}
     if name is None:

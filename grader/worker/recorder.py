@@ -38,7 +38,8 @@ class Recorder:
 
 @contextlib.contextmanager
 def watching(module: nnx.Module, watch: Callable[[str, Any], Any]) -> Iterator[Recorder]:
-    """Inside the context, `watch` sees, and may replace, the inputs and outputs of every named submodule of `module`."""
+    """Inside the context, `watch` sees, and may replace, the inputs and outputs of every named submodule of
+    `module`."""
     nodes = [(path, node) for path, node in nnx.iter_graph(module) if isinstance(node, nnx.Module)]
     nodes = [(path, node) for path, node in nodes if callable(node)]
     recorder = Recorder({id(node): ".".join(map(str, path)) or WHOLE for path, node in nodes}, watch)

@@ -1,7 +1,7 @@
 """Whether a program is a loop over the rows of an array: turn t takes row t, and writes row t of what it returns.
 
-`decode_loop.py` composes such a loop in the submission's process. This module reads in the program that it is one, so a step
-cannot see the rows of others, whatever that process has sent.
+`decode_loop.py` composes such a loop in the submission's process. This module reads in the program that it is one, so a
+step cannot see the rows of others, whatever that process has sent.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ class OutOfOrderError(Exception):
 def check(module: Any, numbers: list[int]) -> None:
     """Raises OutOfOrderError unless a parsed program takes each of these parameters row by row, all in one loop.
 
-    It may also return them: JAX does so where a loop would only pass on the rows of one.
-    What leaves that loop must be written row by row, too: otherwise an array of results could hold what a step must not keep. And
-    the program must return it, not compute with it: otherwise a loop could copy all rows for a step that comes after it.
+    It may also return them: JAX does so where a loop would only pass on the rows of one. What leaves that loop must be
+    written row by row, too: otherwise an array of results could hold what a step must not keep. And the program must
+    return it, not compute with it: otherwise a loop could copy all rows for a step that comes after it.
     """
     main, functions = stablehlo.functions(module)["main"].regions[0].blocks[0], stablehlo.functions(module)
     uses = []
@@ -44,7 +44,8 @@ def check(module: Any, numbers: list[int]) -> None:
 
 
 def _check_returned(value: Any) -> None:
-    """Raises OutOfOrderError unless a value, or parts of it in another shape, are used for nothing but the program's outputs."""
+    """Raises OutOfOrderError unless a value, or parts of it in another shape, are used for nothing but the program's
+    outputs."""
     for use in value.uses:
         _check_use(use)
 
@@ -117,8 +118,8 @@ class _Loop:
                 raise OutOfOrderError
 
     def _passes_on(self, use: Any, array: Any) -> bool:
-        """Whether a use of an array is that the next turn gets it at the same place. A branch that returns it, or another place,
-        would give all its rows to a step."""
+        """Whether a use of an array is that the next turn gets it at the same place. A branch that returns it, or
+        another place, would give all its rows to a step."""
         return bool(use.owner.operation == self.end and self.arguments[use.operand_number] == array)
 
     def _is_row(self, part: tuple[int, ...], whole: tuple[int, ...], starts: list[Any], bound: Bound) -> bool:

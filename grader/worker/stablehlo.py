@@ -1,4 +1,5 @@
-"""StableHLO programs: traced, made canonical, walked through, compiled. The grader's only user of JAX's private modules.
+"""StableHLO programs: traced, made canonical, walked through, compiled. The grader's only user of JAX's private
+modules.
 
 `docs/maintaining.md` says for each of them why it is used, and when it can go.
 """
@@ -44,7 +45,8 @@ def meshes_can_be_set() -> Iterator[None]:
 
 @contextlib.contextmanager
 def placements_are_traced() -> Iterator[None]:
-    """Inside the context, traced arrays are placed where `jax.device_put`, or `jnp.zeros` and its like with `device`, put them.
+    """Inside the context, traced arrays are placed where `jax.device_put`, or `jnp.zeros` and its like with `device`,
+    put them.
 
     Under jit, JAX drops these places.
     """
@@ -68,7 +70,8 @@ def placements_are_traced() -> Iterator[None]:
 
 @functools.cache
 def context() -> Any:
-    """The MLIR context of this process. A new one costs milliseconds, and the first in a process a tenth of a second."""
+    """The MLIR context of this process. A new one costs milliseconds, and the first in a process a tenth of a
+    second."""
     return mlir.make_ir_context()
 
 
@@ -80,8 +83,8 @@ def warm_up() -> None:
 
 @contextlib.contextmanager
 def exporting() -> Iterator[None]:
-    """Inside the context, `jax.export` makes canonical modules, without the names of functions and the places in source files, so
-    that equal programs are equal bytes.
+    """Inside the context, `jax.export` makes canonical modules, without the names of functions and the places in source
+    files, so that equal programs are equal bytes.
 
     It uses the MLIR context of this process, where JAX would make two for each program.
     """
@@ -142,8 +145,8 @@ def inside_block(block: Any) -> Iterator[Any]:
 
 
 def sizes_are_known(module: Any) -> bool:
-    """Whether a parsed module says how large each of its arrays is. MLIR gives a number below 0 for a size that it does not know,
-    and XLA may know it."""
+    """Whether a parsed module says how large each of its arrays is. MLIR gives a number below 0 for a size that it does
+    not know, and XLA may know it."""
     values = (value for operation in operations(module) for value in [*operation.results, *_arguments(operation)])
     kinds = {value.type for value in values}
     return not any(re.search(r"[?*#]", str(kind)) for kind in kinds)  # `#` says how a size is bounded
@@ -245,7 +248,8 @@ def tensor_bytes(value: Any) -> int:
 
 
 def numbers(value: Any) -> int:
-    """The size of a value of a parsed module, in numbers of 32 bits: those of 64 bits and complex ones can hold several."""
+    """The size of a value of a parsed module, in numbers of 32 bits: those of 64 bits and complex ones can hold
+    several."""
     kind = ir.RankedTensorType(value.type)
     return math.prod(kind.shape) * max(1, width(kind) // 4)
 
@@ -355,7 +359,8 @@ def is_constant(value: Any, number: int) -> bool:
 
 
 def numbers_written(module: Any) -> int:
-    """How many numbers stand in a module as constants: equal arrays once, and a number that fills a whole array once."""
+    """How many numbers stand in a module as constants: equal arrays once, and a number that fills a whole array
+    once."""
     found = {each.attributes["value"] for each in operations(module) if each.name == _CONSTANT}
     return sum(1 if one.is_splat else len(one) for one in map(ir.DenseElementsAttr, found))
 
@@ -377,8 +382,8 @@ REARRANGING = frozenset(
 def carried_bytes(loop: Any) -> int:
     """The bytes that a `while` carries from one turn to the next.
 
-    Parameters and constants that it only reads are not counted. What the program computed before the loop is, also if the loop
-    passes it on unchanged, or sees it without carrying it, as no loop of JAX does: a cache may hold tables.
+    Parameters and constants that it only reads are not counted. What the program computed before the loop is, also if
+    the loop passes it on unchanged, or sees it without carrying it, as no loop of JAX does: a cache may hold tables.
     """
     body = loop.regions[1].blocks[0]
     carried = zip(loop.operands, body.arguments, end(body).operands, strict=True)
@@ -390,7 +395,8 @@ def carried_bytes(loop: Any) -> int:
 
 
 def _is_given(value: Any) -> bool:
-    """Whether a value is a constant or a parameter of its program or function, or consists of such, each number once."""
+    """Whether a value is a constant or a parameter of its program or function, or consists of such, each number
+    once."""
     if is_argument(value):
         return True
     operation = value.owner

@@ -49,11 +49,11 @@ class Reading:
 class Subject:
     """A loaded file as probes see it.
 
-    `eager` says that this process knows the numbers of the case and runs the code itself, because it cannot be traced; what
-    it then measures of itself is worth nothing. `memo` caches everything that depends only on a case's numbers and shapes.
-    `received` is the folder of files that another process left for this probe. `ask` sends a question to the check's partner and
-    returns its answer; both are JSON. It raises BadOutputError if the partner refuses the question. `say(step, steps, loss)`
-    reports the progress of a long run.
+    `eager` says that this process knows the numbers of the case and runs the code itself, because it cannot be traced;
+    what it then measures of itself is worth nothing. `memo` caches everything that depends only on a case's numbers and
+    shapes. `received` is the folder of files that another process left for this probe. `ask` sends a question to the
+    check's partner and returns its answer; both are JSON. It raises BadOutputError if the partner refuses the question.
+    `say(step, steps, loss)` reports the progress of a long run.
     """
 
     problem: Problem
@@ -96,7 +96,8 @@ class Subject:
     def call(self, name: str, *args: Any, returns: tuple[Any, str] | None = None) -> Any:
         """Calls the entry `name` with `args`. `returns` is the type that its result must have, and its description.
 
-        Raises BadEntryError if the entry is missing or does not accept the arguments, BadOutputError if the type is wrong.
+        Raises BadEntryError if the entry is missing or does not accept the arguments, BadOutputError if the type is
+        wrong.
         """
         target = self.attribute(name)
         check_arguments(target, self.problem.entry(name).signature(), *args)
@@ -118,8 +119,8 @@ class Subject:
     def bind(self, name: str, case: Case) -> tuple[Callable[[Any, Arrays], Any], Any, Arrays]:
         """Returns `call, parameters, arrays`, such that `call(parameters, arrays)` runs the entry on the case.
 
-        `call` returns the parts of a tuple by name. A module is built abstractly, and its parameters are to be filled by name. A
-        function has no parameters. Parameters and arrays are trees of `Given`.
+        `call` returns the parts of a tuple by name. A module is built abstractly, and its parameters are to be filled
+        by name. A function has no parameters. Parameters and arrays are trees of `Given`.
         """
         entry = self.problem.entry(name)
         passed = entry.passed(case)
@@ -142,8 +143,8 @@ class Subject:
     def build(self, name: str, case: Case) -> tuple[Any, Any, Any]:
         """The graph of the module entry, its parameters as `Given`, and its other state.
 
-        Abstract construction avoids the cost of initialization. A constructor that needs concrete values, or creates state
-        other than parameters, runs eagerly.
+        Abstract construction avoids the cost of initialization. A constructor that needs concrete values, or creates
+        state other than parameters, runs eagerly.
         """
         key = ("build", name, static(case))
         if key not in self.memo:
@@ -170,7 +171,8 @@ class Subject:
         return Reading(result, [*notes, *more])
 
     def constructor(self, name: str, case: Case, rngs: nnx.Rngs | None = None) -> Callable[[], nnx.Module]:
-        """A function that constructs the module entry as the page says. Raises BadEntryError if it is not an nnx.Module."""
+        """A function that constructs the module entry as the page says. Raises BadEntryError if it is not an
+        nnx.Module."""
         entry = self.problem.entry(name)
         cls = self.attribute(name)
         if not (isinstance(cls, type) and issubclass(cls, nnx.Module)):
@@ -204,7 +206,8 @@ class Subject:
 
 
 def parts(result: Any, names: Sequence[str], entry: str) -> Any:
-    """The parts of a tuple that `entry` returned by their names, in this order; the result itself if there are no names.
+    """The parts of a tuple that `entry` returned by their names, in this order; the result itself if there are no
+    names.
 
     Raises BadOutputError if it is not a tuple of that length.
     """
@@ -237,7 +240,8 @@ def static(case: Case) -> tuple[Any, ...]:
 
 
 def run_eagerly(program: Callable[..., Any], *args: Any) -> tuple[Any, list[str]]:
-    """Runs `program` under jit in this process, or without it if it cannot be traced. Returns its result, and a note."""
+    """Runs `program` under jit in this process, or without it if it cannot be traced. Returns its result, and a
+    note."""
     try:
         return jax.jit(program)(*args), []
     except Exception as error:

@@ -13,7 +13,8 @@ from grader.wire.clock import Clock
 
 
 class OutOfTimeError(BaseException):
-    """The time for a request is up. Raised in the middle of whatever runs, so that its traceback says where that was."""
+    """The time for a request is up. Raised in the middle of whatever runs, so that its traceback says where that
+    was."""
 
 
 # Python raises RecursionError at a depth of 1000, but JAX may need half a minute to trace that far.
@@ -24,8 +25,8 @@ LEAST_INTERVAL = 0.01  # seconds between two looks
 
 @contextlib.contextmanager
 def time_limit(seconds: float, clock: Clock, files: Mapping[str, str], cpu_seconds: float = math.inf) -> Iterator[None]:
-    """Raises OutOfTimeError when the clock, which has `seconds` left, is up, or after `cpu_seconds` of computing, where the
-    system has timers. The judge ends a process that ignores it.
+    """Raises OutOfTimeError when the clock, which has `seconds` left, is up, or after `cpu_seconds` of computing, where
+    the system has timers. The judge ends a process that ignores it.
 
     Raises RecursionError before, if a function of one of the `files` calls itself without end.
     """

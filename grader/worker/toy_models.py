@@ -70,7 +70,8 @@ class Counter:
 
 
 def never_real(make: Callable[[], Any]) -> Callable[[], Any]:
-    """A `make` that gives shapes only: it raises BadOutputError where it would create arrays, also inside a compiled program."""
+    """A `make` that gives shapes only: it raises BadOutputError where it would create arrays, also inside a compiled
+    program."""
     sentence = "`make` ran for real, so there was a second model in memory"
 
     def refuse() -> None:
@@ -90,7 +91,8 @@ def never_real(make: Callable[[], Any]) -> Callable[[], Any]:
 def model_factory(
     vocab_size: int, d_model: int, d_ff: int, *, drawn: bool = False, model_type: type[ToyLM] = ToyLM
 ) -> Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]]:
-    """A function that creates a model and an AdamW optimizer for it. The parameters are zero unless they are `drawn`."""
+    """A function that creates a model and an AdamW optimizer for it. The parameters are zero unless they are
+    `drawn`."""
 
     def make() -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
         model = model_type(vocab_size, d_model, d_ff, rngs=nnx.Rngs(0), drawn=drawn)
@@ -102,7 +104,8 @@ def model_factory(
 def mid_training(
     make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], numbers: Any
 ) -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
-    """A model and an optimizer as late in a long run: no leaf has its initial value, and no count fits in 16 bits or a float32.
+    """A model and an optimizer as late in a long run: no leaf has its initial value, and no count fits in 16 bits or a
+    float32.
 
     Each of the `numbers`, normal ones, is used once at most. Raises ValueError if they are too few.
     """
@@ -120,7 +123,8 @@ def mid_training(
 
     nnx.update(model, jax.tree.map(lambda old: jnp.asarray(parameter(old), old.dtype), nnx.state(model)))
     model.temperature[...] = abs(model.temperature[...]) + 1
-    # Counts are drawn, too: a constant must not restore them. They are odd: a float32 has only the even numbers of this size.
+    # Counts are drawn, too: a constant must not restore them. They are odd: a float32 has only the even numbers of this
+    # size.
     state = jax.tree.map(
         lambda old: abs(new(old)) if old.ndim else old + LONG_RUN + (int(LONG_RUN * abs(new(old))) | 1),
         nnx.state(optimizer),

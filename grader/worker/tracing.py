@@ -93,8 +93,8 @@ def numbers(tree: Any, case: Case) -> Any:
 def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
     """The program that `program(*args)` is, as portable StableHLO. Names and places of source code are left out.
 
-    `args` are trees of `Given`. Programs that differ only in names are equal. The program donates the inputs that the code's own
-    jitted functions donate. Raises UntraceableError, or what the code raises.
+    `args` are trees of `Given`. Programs that differ only in names are equal. The program donates the inputs that the
+    code's own jitted functions donate. Raises UntraceableError, or what the code raises.
     """
     flat, tree = jax.tree.flatten(args)
 
@@ -133,8 +133,8 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
 def alone(function: Callable[..., Any], *args: Any) -> tuple[Callable[..., list[Any]], Any]:
     """What `function(*args)` does as a program of its own, and what it returns as shapes.
 
-    `args` are trees of `Given` or of shapes. The program takes and returns flat lists of arrays. Where it is called, no code of
-    the function runs: not even that of its trees. Raises UntraceableError, or what the code raises.
+    `args` are trees of `Given` or of shapes. The program takes and returns flat lists of arrays. Where it is called, no
+    code of the function runs: not even that of its trees. Raises UntraceableError, or what the code raises.
     """
     specs = jax.tree.map(lambda leaf: leaf.spec() if isinstance(leaf, Given) else leaf, args)
     try:
@@ -148,7 +148,8 @@ def alone(function: Callable[..., Any], *args: Any) -> tuple[Callable[..., list[
 
 
 def _devices(known: int, module: bytes) -> int:
-    """The number of devices that a program runs on. JAX knows only those of arrays, not those of a mesh that was set."""
+    """The number of devices that a program runs on. JAX knows only those of arrays, not those of a mesh that was
+    set."""
     if known > 1 or b"mesh" not in module:
         return known
     sizes = [[size for _, size in axes] for axes in stablehlo.meshes(stablehlo.parsed(module)).values()]
@@ -157,10 +158,11 @@ def _devices(known: int, module: bytes) -> int:
 
 @contextlib.contextmanager
 def as_outside_jit(arrays: Sequence[Any] = (), specs: Sequence[Any] = ()) -> Iterator[None]:
-    """Inside the context, traced code may do what is possible only outside jit: set a mesh, and ask inputs for their sharding.
+    """Inside the context, traced code may do what is possible only outside jit: set a mesh, and ask inputs for their
+    sharding.
 
-    Flax asks for the sharding of each count of a random stream. JAX's own refusal prints where the array came from, which
-    takes longer than all else of the construction of a large model.
+    Flax asks for the sharding of each count of a random stream. JAX's own refusal prints where the array came from,
+    which takes longer than all else of the construction of a large model.
     """
     known = {
         id(array): spec.sharding for array, spec in zip(arrays, specs, strict=True) if getattr(spec, "sharding", None)
@@ -176,10 +178,11 @@ def as_outside_jit(arrays: Sequence[Any] = (), specs: Sequence[Any] = ()) -> Ite
 
 
 def _donated(jaxpr: Any, names: Sequence[str]) -> tuple[int, ...]:
-    """The inputs that a jitted function donates. A donation inside a trace has no effect, so the whole program donates them.
+    """The inputs that a jitted function donates. A donation inside a trace has no effect, so the whole program donates
+    them.
 
-    Raises BadOutputError where code outside a trace would fail: if one of them is an output, or if a deleted array is used again.
-    `names` are those of the outputs.
+    Raises BadOutputError where code outside a trace would fail: if one of them is an output, or if a deleted array is
+    used again. `names` are those of the outputs.
     """
     donated, deleted = set[int](), set[int]()
     for equation in jaxpr.eqns:
@@ -206,8 +209,8 @@ def untraceable(error: Exception) -> str:
 
 
 def _reused(equation: Any) -> set[int]:
-    """The donated arguments whose memory a jitted function uses for a result. JAX deletes these only: it keeps arguments that
-    the function does not need, and those that have the shape and dtype of no result."""
+    """The donated arguments whose memory a jitted function uses for a result. JAX deletes these only: it keeps
+    arguments that the function does not need, and those that have the shape and dtype of no result."""
     given_up = equation.params.get("donated_invars", ())
     if not any(given_up):
         return set()
@@ -230,7 +233,8 @@ def _traceback(equation: Any) -> TracebackType | None:
 
 
 def is_tracing_error(error: BaseException | None) -> bool:
-    """Whether code failed because its arrays were traced. NumPy hides JAX's error behind its own, and Python names the type."""
+    """Whether code failed because its arrays were traced. NumPy hides JAX's error behind its own, and Python names the
+    type."""
     while error:
         if isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError | jax.errors.UnexpectedTracerError):
             return True

@@ -1,7 +1,7 @@
 """A small program of the grader's own, traced and run before a worker gets its first request.
 
-JAX and Flax import and build much of what they need on first use. The zygote does that once for all workers, as far as it can
-without a backend; a worker that is started ahead of a save does the rest then.
+JAX and Flax import and build much of what they need on first use. The zygote does that once for all workers, as far as
+it can without a backend; a worker that is started ahead of a save does the rest then.
 """
 
 from collections.abc import Callable

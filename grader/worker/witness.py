@@ -1,6 +1,7 @@
 """Runs traced programs on a case, and measures them. A witness is a process that never ran a submission's Python.
 
-A submission made the program, so it is checked before XLA parses it. XLA may still crash on it; that ends this process only.
+A submission made the program, so it is checked before XLA parses it. XLA may still crash on it; that ends this process
+only.
 """
 
 import unicodedata
@@ -19,8 +20,8 @@ from grader.worker.counting import UncountableError
 from grader.worker.measures import Compiled, Execution, OwnMeasure, measure
 from grader.worker.pytrees import FILLS
 
-# Operations that hold others, and those on shardings. All others must be in the table of costs: operations on arrays, and control
-# flow. Those that communicate with a host, or whose shapes are dynamic, are not in it.
+# Operations that hold others, and those on shardings. All others must be in the table of costs: operations on arrays,
+# and control flow. Those that communicate with a host, or whose shapes are dynamic, are not in it.
 OPERATIONS = frozenset("""
     builtin.module builtin.unrealized_conversion_cast sdy.mesh sdy.sharding_constraint sdy.manual_computation sdy.return
     sdy.reshard sdy.sharding_group sdy.propagation_barrier
@@ -117,7 +118,8 @@ def _check_rows(compiled: Compiled, names: Sequence[str]) -> None:
 
 
 def check(program: Program) -> None:
-    """Raises RefusedProgramError if a program contains anything but operations on arrays. Reads its bytes in Python only."""
+    """Raises RefusedProgramError if a program contains anything but operations on arrays. Reads its bytes in Python
+    only."""
     try:
         contents = bytecode.contents(program.module)
     except bytecode.BytecodeError as error:

@@ -1,8 +1,8 @@
 """The process that submissions' workers are forked from. It has imported JAX and initialized nothing.
 
-For each job it forks a supervisor. The supervisor creates namespaces and forks their first process, which makes a root folder
-and forks the worker. The supervisor reports the worker's exit code to the judge. When the judge hangs up or dies, the
-supervisor kills the whole tree. Without namespaces, the worker is the supervisor's own child.
+For each job it forks a supervisor. The supervisor creates namespaces and forks their first process, which makes a root
+folder and forks the worker. The supervisor reports the worker's exit code to the judge. When the judge hangs up or
+dies, the supervisor kills the whole tree. Without namespaces, the worker is the supervisor's own child.
 """
 
 import json
@@ -112,7 +112,8 @@ def _supervise(launch: Launch, runtime: worker.ProblemRuntime, files: list[int],
     judge.sendall(f"{os.getpid()}\n".encode())
     select.select([judge.fileno(), os.pidfd_open(child)], [], [])
     code = _end_all(child, children)
-    # The first process writes the worker's code here, because its own, one byte, cannot hold both exit codes and signals.
+    # The first process writes the worker's code here, because its own, one byte, cannot hold both exit codes and
+    # signals.
     worker_code = os.read(read_status, 16)
     judge.sendall(f"{int(worker_code) if worker_code else code}\n".encode())
     judge.detach()
@@ -151,7 +152,8 @@ def _step_back() -> None:
 
 
 def _end_all(child: int, children: int) -> int:
-    """Kills all descendants of this process: those listed in its `children` file, and the orphans that become its children.
+    """Kills all descendants of this process: those listed in its `children` file, and the orphans that become its
+    children.
 
     Returns the child's exit code, negative for a signal.
     """

@@ -48,8 +48,8 @@ def profile(
 ) -> None:  # fmt: skip
     """Profile the train step of RUN, or of a preset.
 
-    Prints the time by operation and by part of the model, the FLOP utilization and the memory, for two batch sizes. Writes a
-    trace for Perfetto and TensorBoard. The run does not change.
+    Prints the time by operation and by part of the model, the FLOP utilization and the memory, for two batch sizes.
+    Writes a trace for Perfetto and TensorBoard. The run does not change.
     """
     prepare_jax()
     import jax
@@ -108,8 +108,8 @@ def find_lr(
 ) -> None:  # fmt: skip
     """Find a learning rate: a range test from 1e-6 to 1.
 
-    Trains from the initial state with a rate that grows at each step, until the loss diverges. Suggests the rate at which the
-    loss falls fastest, and draws the losses. Writes no run.
+    Trains from the initial state with a rate that grows at each step, until the loss diverges. Suggests the rate at
+    which the loss falls fastest, and draws the losses. Writes no run.
     """
     prepare_jax()
     from commandline.files import write
@@ -130,7 +130,8 @@ def find_lr(
 def open_to_measure(
     root: Path, run_name: str | None, preset_name: str | None, typed: dict[str, str], pieces_folder: Path | None = None
 ) -> Any:
-    """The session of a run, or by a preset, with other settings. Raises UsageError if there is no such run or preset."""
+    """The session of a run, or by a preset, with other settings. Raises UsageError if there is no such run or
+    preset."""
     from harness.run.folder import Run
     from harness.run.run_session import ignore, open_session
 

@@ -71,8 +71,8 @@ def sample(
 ) -> None:  # fmt: skip
     """Continue a prompt with a trained model.
 
-    MODEL is the name or folder of a run, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub. --pieces runs
-    such a model with your own code.
+    MODEL is the name or folder of a run, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub.
+    --pieces runs such a model with your own code.
     """
     prepare_jax()
     from harness.model.sampling import Sampling, on_length, stream_text
@@ -143,7 +143,8 @@ def chat(
 
 
 def _typed_lines() -> Iterator[str]:
-    """The lines of stdin, up to its end. A terminal has a prompt, a history and keys to edit; Ctrl-C clears its line."""
+    """The lines of stdin, up to its end. A terminal has a prompt, a history and keys to edit; Ctrl-C clears its
+    line."""
     if not sys.stdin.isatty():
         yield from (line.rstrip("\n") for line in sys.stdin)
         return
@@ -191,8 +192,8 @@ def evaluate(
 ) -> None:  # fmt: skip
     """Evaluate a run on all validation data: loss, bits per byte.
 
-    Also prints the losses of a bigram and a unigram model. With --task, evaluates it on problems that are held out from training;
-    then MODEL may also be hf:DIR or hf:ORG/NAME.
+    Also prints the losses of a bigram and a unigram model. With --task, evaluates it on problems that are held out from
+    training; then MODEL may also be hf:DIR or hf:ORG/NAME.
     """
     if task is None and run_name.startswith(HUGGING_FACE):
         raise UsageError(f"{run_name} is evaluated on a task; name one with --task.")
@@ -310,8 +311,8 @@ def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root:
 def export(run_name: str, folder: Path | None, to: Path | None, step: int | None, no_pieces: bool, root: Path) -> None:
     """Write a model and its tokenizer to a folder for transformers.
 
-    The settings decide the layout, such as that of GPT-2, Llama or Qwen. Adapters are merged. A run that learned from dialogues
-    takes its chat template along. A run with pieces uses your export_gpt2 from problem 28 instead.
+    The settings decide the layout, such as that of GPT-2, Llama or Qwen. Adapters are merged. A run that learned from
+    dialogues takes its chat template along. A run with pieces uses your export_gpt2 from problem 28 instead.
     """
     prepare_jax()
     from commandline.files import new_folder
@@ -341,8 +342,8 @@ def export(run_name: str, folder: Path | None, to: Path | None, step: int | None
 def trust(run_name: str, root: Path) -> None:
     """Let the code of a run from another machine run on this one.
 
-    A run brings its pieces and the program of its reward, if it has any. They run with your permissions, so read them first. Code
-    of runs that you trained here is trusted; so is any copy of it. A file that changes is refused again.
+    A run brings its pieces and the program of its reward, if it has any. They run with your permissions, so read them
+    first. Code of runs that you trained here is trusted; so is any copy of it. A file that changes is refused again.
     """
     from harness.run.folder import Run
     from harness.run.own_code import described, trust_pieces, trust_reward

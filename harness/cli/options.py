@@ -75,7 +75,8 @@ step_option = click.option("--step", type=int, help="Checkpoint to use. [default
 
 
 def chart_file(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Returns the value of an option that names a file for a chart. Raises UsageError if the name is of another format."""
+    """Returns the value of an option that names a file for a chart. Raises UsageError if the name is of another
+    format."""
     if path is not None and path.suffix != ".svg":
         raise UsageError(f"{path} is not valid; charts are SVG: write a name such as {path.with_suffix('.svg')}.")
     return path
@@ -101,7 +102,8 @@ def prepare_jax() -> None:
 
     from commandline.folders import cache_folder
 
-    # Imports and traced programs are hundreds of thousands of objects that stay, and that Python looks through again and again.
+    # Imports and traced programs are hundreds of thousands of objects that stay, and that Python looks through again
+    # and again.
     gc.set_threshold(10_000, 10, 10)
     logging.getLogger("jax").setLevel(logging.ERROR)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # a failed save is reported in one sentence
@@ -124,10 +126,11 @@ def imported(name: str) -> tuple[Path, Config]:
 def open_model(
     root: Path, name: str, pieces_folder: Path | None, step: int | None, *, no_pieces: bool = False
 ) -> tuple[Any, Any, int | None]:
-    """The session, the model and the step of a run, or of a model in Hugging Face's format, which has no step; on one device.
+    """The session, the model and the step of a run, or of a model in Hugging Face's format, which has no step; on one
+    device.
 
-    Pieces from `pieces_folder` run such a model; a run has its own, unless it is opened with `no_pieces`. Raises UsageError for
-    options that do not fit together.
+    Pieces from `pieces_folder` run such a model; a run has its own, unless it is opened with `no_pieces`. Raises
+    UsageError for options that do not fit together.
     """
     from harness.run.state import base_model, load_state
 
@@ -182,8 +185,8 @@ def open_run(root: Path, run_name: str, *, no_pieces: bool = False, **changes: A
 def pieces_of(run: Any, config: Config, folder: Path | None = None, instead: str = "") -> Any:
     """The pieces of a workspace, by default those that the run has if it was trained with any; None without.
 
-    Raises UsageError if those of the run are not trusted, with the sentence `instead`; UsageError or PieceError as `load_pieces`
-    does.
+    Raises UsageError if those of the run are not trusted, with the sentence `instead`; UsageError or PieceError as
+    `load_pieces` does.
     """
     from harness.pieces.load import load_pieces
     from harness.run.own_code import require_pieces

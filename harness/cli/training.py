@@ -110,9 +110,10 @@ def finetune(
 ) -> None:  # fmt: skip
     """Fine-tune a trained model, or resume a run of this kind.
 
-    BASE is the name or folder of a run, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub. It determines
-    the model, the tokenizer and the packing of texts. With --lora, checkpoints hold only the adapters, so keep BASE. If BASE
-    was trained with pieces, they are used again. --pieces gives the weights of a model of Llama's kind to your own pieces.
+    BASE is the name or folder of a run, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub. It
+    determines the model, the tokenizer and the packing of texts. With --lora, checkpoints hold only the adapters, so
+    keep BASE. If BASE was trained with pieces, they are used again. --pieces gives the weights of a model of Llama's
+    kind to your own pieces.
     """
     from harness.run.folder import Run
 
@@ -232,8 +233,8 @@ def rl(
     FILE.py           problem(rng) -> (prompt, answer);
                       reward(prompt, continuation, answer) -> a number
 
-    Trains a new run by group-relative policy optimization. It starts from BASE: the best checkpoint of a run, by its name or
-    folder, or a model in Hugging Face's format, hf:DIR or hf:ORG/NAME. Repeating the command resumes.
+    Trains a new run by group-relative policy optimization. It starts from BASE: the best checkpoint of a run, by its
+    name or folder, or a model in Hugging Face's format, hf:DIR or hf:ORG/NAME. Repeating the command resumes.
     """
     from harness.run.folder import Run
 

@@ -1,7 +1,7 @@
 """Sums of two-digit numbers as questions, and a text of them from a seeded generator in which most answers are guesses.
 
-One in five writers works a sum out, digit by digit from the right. The others guess: they are near, and never right. A model of
-this text has learned both ways. Reinforcement learning finds out which one is rewarded.
+One in five writers works a sum out, digit by digit from the right. The others guess: they are near, and never right. A
+model of this text has learned both ways. Reinforcement learning finds out which one is rewarded.
 """
 
 import random
@@ -37,7 +37,8 @@ def question(a: int, b: int) -> str:
 
 
 def worked(a: int, b: int) -> str:
-    """A sum digit by digit from the right: in each place, both digits and the carry, and what they give in two digits."""
+    """A sum digit by digit from the right: in each place, both digits and the carry, and what they give in two
+    digits."""
     steps, carry = [], 0
     while a or b:
         total = a % 10 + b % 10 + carry

@@ -13,9 +13,10 @@ from harness.config import Config
 from harness.data.token_files import CONTEXT, FITS, Prepared, Tokens
 from harness.errors import UsageError
 
-# In rows, an id below 0 is no target. Padding is no token, so the logits of a padding input are ignored. Numbers below it are
-# tokens that are read and not learned, such as those of a question: token t as UNLEARNED - t. With packing=segments, the first
-# token of each segment is FIRST - t: no token predicts it, and the segments of a row can be read from the row alone.
+# In rows, an id below 0 is no target. Padding is no token, so the logits of a padding input are ignored. Numbers below
+# it are tokens that are read and not learned, such as those of a question: token t as UNLEARNED - t. With
+# packing=segments, the first token of each segment is FIRST - t: no token predicts it, and the segments of a row can be
+# read from the row alone.
 PADDING = -1
 UNLEARNED = -2
 FIRST = -(1 << 30)
@@ -27,8 +28,8 @@ EPOCHS = 1 << 31  # more than any run; Grain cannot count the batches of endless
 class Windows:
     """Random access to windows of `context + 1` tokens, padded at the end. Every token is a target once per epoch.
 
-    Packed: the split is one stream, cut every `context` tokens. Adjacent windows share one token, which is a target in the
-    first and an input in the second. Padded: one story per row; a longer story is split across rows.
+    Packed: the split is one stream, cut every `context` tokens. Adjacent windows share one token, which is a target in
+    the first and an input in the second. Padded: one story per row; a longer story is split across rows.
     """
 
     tokens: Tokens
@@ -58,7 +59,8 @@ class Windows:
         return np.pad(ids, (0, self.context + 1 - len(ids)), constant_values=PADDING)
 
     def ids(self, index: int) -> Int32[np.ndarray, "N"]:
-        """A window without its padding, (N,) with N up to `context + 1`. Raises UsageError for an id outside the vocabulary."""
+        """A window without its padding, (N,) with N up to `context + 1`. Raises UsageError for an id outside the
+        vocabulary."""
         ids = row_ids(self.tokens[self.starts[index] : self.stops[index]])
         if (highest := int(np.max(np.where(ids < 0, UNLEARNED - ids, ids), initial=0))) >= self.vocab_size:
             raise UsageError(f"Token id {highest} is outside the vocabulary of {self.vocab_size}.")
@@ -69,8 +71,8 @@ class Windows:
 class SegmentRows:
     """Random access to rows of `context + 1` tokens that hold whole stories, one after another, padded at the end.
 
-    The first token of each story is marked by `FIRST`. A story that exceeds a row is cut as in `Windows.padded`, and each part is
-    packed like a story.
+    The first token of each story is marked by `FIRST`. A story that exceeds a row is cut as in `Windows.padded`, and
+    each part is packed like a story.
     """
 
     stories: Windows
@@ -112,7 +114,8 @@ def row_ids(stored: np.ndarray) -> Int32[np.ndarray, "N"]:
 def first_fit(lengths: np.ndarray, width: int) -> np.ndarray:
     """The row of each story, (N,): the first one with room for it, of those of the same `STORIES_AT_ONCE` stories.
 
-    With all stories at once, first fit would take time for each pair of a story and a row, and leave hardly less padding.
+    With all stories at once, first fit would take time for each pair of a story and a row, and leave hardly less
+    padding.
     """
     rows, opened = np.empty(len(lengths), np.int64), 0
     for start in range(0, len(lengths), STORIES_AT_ONCE):
@@ -209,7 +212,8 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
 
 
 def _check_size(config: Config, part: Prepared, count: int, batch: int) -> None:
-    """Raises UsageError, which says how much is needed, if there is less than a window, or are fewer windows than a batch has."""
+    """Raises UsageError, which says how much is needed, if there is less than a window, or are fewer windows than a
+    batch has."""
     tokens = len(part.train)
     if count >= batch and (tokens > config.context or config.packing != "packed"):
         return
@@ -246,8 +250,8 @@ def check_tokenizer(config: Config, part: Prepared) -> list[str]:
 def train_batches(config: Config, rows: Rows, process: int = 0, processes: int = 1) -> grain.DatasetIterator:
     """An endless iterator over this process's rows `(B / processes, T + 1)` int32 of each batch.
 
-    Batches cross the ends of epochs, so no window is dropped. Every epoch has its own order. The rows of step k, over all
-    processes, do not depend on the number of processes, so the state of the iterator is one count of batches.
+    Batches cross the ends of epochs, so no window is dropped. Every epoch has its own order. The rows of step k, over
+    all processes, do not depend on the number of processes, so the state of the iterator is one count of batches.
 
     Raises UsageError if the processes cannot split a batch evenly.
     """

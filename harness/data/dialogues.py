@@ -1,7 +1,7 @@
 """Dialogues as tokens, by a chat template: which of them a model learns, and where an answer ends.
 
-A dialogue is a list of messages `{"role": "system", "user" or "assistant", "content": text}`, as in most data sets and APIs. A
-template is what Hugging Face's models have: a Jinja program that writes `messages` as one text.
+A dialogue is a list of messages `{"role": "system", "user" or "assistant", "content": text}`, as in most data sets and
+APIs. A template is what Hugging Face's models have: a Jinja program that writes `messages` as one text.
 """
 
 import functools
@@ -66,9 +66,11 @@ class Template:
         return self._encode(*self._render([(messages, True)]))
 
     def tokenize(self, text: str, tokenizer: tiktoken.Encoding) -> np.ndarray:
-        """The tokens of a dialogue in JSON, (N,) uint32. All but the assistant's, with the end of each answer, have `CONTEXT`.
+        """The tokens of a dialogue in JSON, (N,) uint32. All but the assistant's, with the end of each answer, have
+        `CONTEXT`.
 
-        Raises UsageError for a dialogue that the template refuses, or that has the text of a special token in a message.
+        Raises UsageError for a dialogue that the template refuses, or that has the text of a special token in a
+        message.
         """
         try:
             messages = json.loads(text)
@@ -129,7 +131,8 @@ class Template:
 
 
 def open_template(spec: str, tokenizer: tiktoken.Encoding) -> Template:
-    """The template `plain`, that of a Jinja file, or that of a model as `hf:DIR`. Raises UsageError if there is none."""
+    """The template `plain`, that of a Jinja file, or that of a model as `hf:DIR`. Raises UsageError if there is
+    none."""
     if not spec.startswith(HUGGING_FACE):
         text = PLAIN_TEMPLATE if spec == PLAIN else model_files.read_text(Path(spec).resolve())
         return Template(spec, text, tokenizer, {"bos_token": "", "eos_token": END_OF_TEXT})

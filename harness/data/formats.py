@@ -1,6 +1,7 @@
 """Readers of text, JSON, CSV and Parquet: from a stream of bytes to texts, in bounded memory.
 
-A text that is longer than `PART` characters comes in several parts. Line ends become LF, and a byte-order mark is dropped.
+A text that is longer than `PART` characters comes in several parts. Line ends become LF, and a byte-order mark is
+dropped.
 """
 
 import codecs
@@ -29,7 +30,8 @@ _KINDS = {dict: "an object", list: "a list", bool: "true or false", int: "a numb
 
 
 class Part(NamedTuple):
-    """A text, or a part of one; the last part ends it. `in_validation` is None unless the source has a split of its own."""
+    """A text, or a part of one; the last part ends it. `in_validation` is None unless the source has a split of its
+    own."""
 
     text: str
     ends: bool = True
@@ -93,10 +95,11 @@ def in_parts(text: str) -> Iterator[Part]:
 
 
 def boundary(text: str, start: int, stop: int) -> int:
-    """The last place from `start` to `stop` where a text can be cut without a change to its tokens; `stop` if there is none.
+    """The last place from `start` to `stop` where a text can be cut without a change to its tokens; `stop` if there is
+    none.
 
-    Patterns that split texts into words, such as GPT-2's and Llama 3's, begin a word where a space or a line break follows a
-    letter or digit.
+    Patterns that split texts into words, such as GPT-2's and Llama 3's, begin a word where a space or a line break
+    follows a letter or digit.
     """
     for blank in "\n ":
         place = text.rfind(blank, start, stop)
@@ -163,7 +166,8 @@ def _decoded(stream: io.BufferedIOBase, name: str, read_bytes: int) -> Iterator[
 
 
 def _notice(text: str, where: str, line: int, seen: Seen) -> None:
-    """Counts the control characters of a text that begins at this line; `{}` in `where` is for the line of the first."""
+    """Counts the control characters of a text that begins at this line; `{}` in `where` is for the line of the
+    first."""
     for match in _CONTROL.finditer(text):
         if not seen.controls:
             name = "a NUL character" if match[0] == "\0" else f"the control character U+{ord(match[0]):04X}"
@@ -363,7 +367,8 @@ def _rows(lines: Iterator[str], file: DataFile, field: str) -> tuple[Any, str]:
 
 
 class _Lines(Iterator[str]):
-    """The lines of a table with their ends. Raises UsageError where a row, which may have several, is too long to be held."""
+    """The lines of a table with their ends. Raises UsageError where a row, which may have several, is too long to be
+    held."""
 
     def __init__(self, stream: io.BufferedIOBase, name: str):
         self._name, self._number = name, 0

@@ -12,10 +12,11 @@ FILES = ["*.json", "*.safetensors"]
 
 
 def model_folder(name: str) -> Path:
-    """The folder of a model: DIR of `hf:DIR`, or for `hf:ORG/NAME` its snapshot in the cache, downloaded if it is not there.
+    """The folder of a model: DIR of `hf:DIR`, or for `hf:ORG/NAME` its snapshot in the cache, downloaded if it is not
+    there.
 
-    A download shows a progress bar, and continues where it was interrupted. Raises UsageError if there is no such model,
-    HarnessError if a download is needed and fails.
+    A download shows a progress bar, and continues where it was interrupted. Raises UsageError if there is no such
+    model, HarnessError if a download is needed and fails.
     """
     name = name.removeprefix(HUGGING_FACE)
     if Path(name).exists() or not MODEL.fullmatch(name):

@@ -1,4 +1,5 @@
-"""Files of text: found by path, folder, glob or URL, and opened by what their names and their first bytes say they are."""
+"""Files of text: found by path, folder, glob or URL, and opened by what their names and their first bytes say they
+are."""
 
 import hashlib
 import importlib.util
@@ -64,7 +65,8 @@ class DataFile:
         return dot + suffix if dot else "", compression
 
     def digest(self) -> str:
-        """A digest that changes with the content. Of a file elsewhere, by what its store says of it: it is read only once."""
+        """A digest that changes with the content. Of a file elsewhere, by what its store says of it: it is read only
+        once."""
         if not is_local(self.fs):
             return str(self.fs.ukey(self.path))
         with self.fs.open(self.path, "rb") as file:
@@ -75,7 +77,8 @@ class DataFile:
         return self.fs.open(self.path, "rb")
 
     def decompressed(self, stored: Any) -> io.BufferedReader:
-        """A stream of the content, given one of the stored bytes. Raises UsageError if the suffix is not what the bytes are."""
+        """A stream of the content, given one of the stored bytes. Raises UsageError if the suffix is not what the bytes
+        are."""
         _, compression = self.suffixes
         if not compression:
             return stored
@@ -273,6 +276,7 @@ def _below(name: str, folder: str, spec: str) -> str:
 
 
 def require_pyarrow(spec: str, kind: str) -> None:
-    """Raises UsageError if the library that reads Parquet and Zstandard is missing. It takes 176 MB, so it is an extra."""
+    """Raises UsageError if the library that reads Parquet and Zstandard is missing. It takes 176 MB, so it is an
+    extra."""
     if importlib.util.find_spec("pyarrow") is None:
         raise UsageError(f"--data {spec} needs a library for {kind}: run `{invocation.install('pyarrow')}`.")

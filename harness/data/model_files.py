@@ -1,4 +1,5 @@
-"""The files in the folder of a model, which somebody else has made: regular ones, of limited size, inside of the folder."""
+"""The files in the folder of a model, which somebody else has made: regular ones, of limited size, inside of the
+folder."""
 
 import json
 from pathlib import Path
@@ -13,7 +14,8 @@ MOST_BYTES = 1 << 28  # of JSON or text; the largest vocabularies take 40 MB
 def regular(file: Path) -> Path:
     """The file itself. Raises UsageError unless it is a regular file of its folder.
 
-    A link may lead to a file of the folder, or as in the cache of the Hugging Face hub, from `snapshots/REVISION/` to `blobs/`.
+    A link may lead to a file of the folder, or as in the cache of the Hugging Face hub, from `snapshots/REVISION/` to
+    `blobs/`.
     """
     try:
         files.require_regular(file.stat())

@@ -24,8 +24,8 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # a token of byte fallback
 class PackageTokenizer(tiktoken.Encoding):
     """A tokenizer of the package `tokenizers`: the part of an encoding that the harness and the pieces call.
 
-    The token that ends a text is called `<|endoftext|>`, whatever the file calls it. `content` is the text of tokenizer.json,
-    `end` the file's own name of that token, and `begin` has the ids that the file puts before a text.
+    The token that ends a text is called `<|endoftext|>`, whatever the file calls it. `content` is the text of
+    tokenizer.json, `end` the file's own name of that token, and `begin` has the ids that the file puts before a text.
     """
 
     def __init__(self, file: Path, special: dict[str, int]):
@@ -69,7 +69,8 @@ class PackageTokenizer(tiktoken.Encoding):
         return self.n_vocab - 1
 
     def encode_ordinary(self, text: str) -> list[int]:
-        """The ids of a text, in which special tokens are text as any other, unless they are pieces of a Unigram model."""
+        """The ids of a text, in which special tokens are text as any other, unless they are pieces of a Unigram
+        model."""
         return list(self._ordinary.encode(text, add_special_tokens=False).ids)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
@@ -81,7 +82,8 @@ class PackageTokenizer(tiktoken.Encoding):
         self, text: str, *, allowed_special: Literal["all"] | Set[str] = frozenset(),
         disallowed_special: Literal["all"] | Collection[str] = "all",
     ) -> list[int]:  # fmt: skip
-        """The ids of a text, with all special tokens if any is allowed. Raises ValueError for one that is disallowed."""
+        """The ids of a text, with all special tokens if any is allowed. Raises ValueError for one that is
+        disallowed."""
         allowed = self.special_tokens_set if allowed_special == "all" else set(allowed_special)
         refused = self.special_tokens_set - allowed if disallowed_special == "all" else set(disallowed_special)
         if found := [name for name in sorted(refused) if name in text]:
@@ -108,7 +110,8 @@ class PackageTokenizer(tiktoken.Encoding):
 
     @cached_property
     def _bytes_of(self) -> Callable[[int, str], bytes]:
-        """How the bytes of a token are found: by the characters of byte-level tokens, or by what a token adds to another one."""
+        """How the bytes of a token are found: by the characters of byte-level tokens, or by what a token adds to
+        another one."""
         content = json.loads(self.content)
         kinds = [content.get("decoder") or {}, *(content.get("decoder") or {}).get("decoders", ())]
         added = {token["content"] for token in content.get("added_tokens") or ()}
@@ -130,7 +133,8 @@ class PackageTokenizer(tiktoken.Encoding):
 def read_by_package(file: Path, reason: UnsupportedError) -> PackageTokenizer:
     """The tokenizer of a file, which tiktoken cannot do for a reason.
 
-    Raises UsageError if the package is missing, if the file is not a tokenizer, or if it names no token that ends a text.
+    Raises UsageError if the package is missing, if the file is not a tokenizer, or if it names no token that ends a
+    text.
     """
     try:
         return PackageTokenizer(file, special_tokens(read_json(file), file.parent))

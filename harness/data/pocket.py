@@ -1,7 +1,7 @@
 """Simple children's stories from a seeded generator: the data set that needs no download.
 
-Story `index` depends only on the seed and the index, so any part of the collection can be generated on its own. Each story
-has a hero and a friend. Their names, kinds and pronouns are consistent throughout.
+Story `index` depends only on the seed and the index, so any part of the collection can be generated on its own. Each
+story has a hero and a friend. Their names, kinds and pronouns are consistent throughout.
 """
 
 import random

@@ -1,7 +1,8 @@
 """Renders chat templates of strangers in a process of its own, with limits of time, memory and output.
 
-A template is a program. Jinja's sandbox keeps it from reading anything else, but it could run for ever or fill up the memory. One
-process serves all templates and ends with this one. This file is its program, too, which imports nothing of the harness.
+A template is a program. Jinja's sandbox keeps it from reading anything else, but it could run for ever or fill up the
+memory. One process serves all templates and ends with this one. This file is its program, too, which imports nothing of
+the harness.
 """
 
 import atexit

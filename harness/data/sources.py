@@ -1,4 +1,5 @@
-"""Sources of texts: the embedded generator, TinyStories, and files of one's own; one of them, or several with weights."""
+"""Sources of texts: the embedded generator, TinyStories, and files of one's own; one of them, or several with
+weights."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -53,8 +54,8 @@ class Weighted(NamedTuple):
 def open_source(spec: str, validation_fraction: float, field: str = "text") -> Source:
     """The source that `spec` names. `validation_fraction` applies to sources without a validation split of their own.
 
-    A fraction of 1 holds out all of the source, whatever its own split. `field` is that of records, or the column of tables.
-    Raises UsageError if there is no such source.
+    A fraction of 1 holds out all of the source, whatever its own split. `field` is that of records, or the column of
+    tables. Raises UsageError if there is no such source.
     """
     fraction = Fraction(str(validation_fraction))
     if (name := spec.partition(":")[0]) in GENERATORS:
@@ -110,7 +111,8 @@ def split_spec(spec: str) -> tuple[Weighted, ...]:
 
 
 def _weighted(part: str) -> Weighted:
-    """A source and its weight. `pocket:3000` is a number of stories; `pocket:0.5` and `pocket:3000:0.5` have a weight."""
+    """A source and its weight. `pocket:3000` is a number of stories; `pocket:0.5` and `pocket:3000:0.5` have a
+    weight."""
     spec, colon, text = part.rpartition(":")
     try:
         weight = float(text) if colon else None
@@ -124,7 +126,8 @@ def _weighted(part: str) -> Weighted:
 
 
 def in_validation(index: int, fraction: Fraction) -> bool:
-    """Whether story `index` is in the validation split: of the first n stories, `ceil(n * fraction)` are, story 0 first."""
+    """Whether story `index` is in the validation split: of the first n stories, `ceil(n * fraction)` are, story 0
+    first."""
     before, after = (-(-number * fraction.numerator // fraction.denominator) for number in (index, index + 1))
     return after > before
 

@@ -1,8 +1,8 @@
 """Deals texts out to training and validation by tokens, in one pass, and finds texts that are in both.
 
-The rule: a text goes to validation if that brings validation closer to its fraction of the tokens so far. A text that is too
-long for this goes to training, except for its end if validation would otherwise be too small: the end of a book, or of the
-last text.
+The rule: a text goes to validation if that brings validation closer to its fraction of the tokens so far. A text that
+is too long for this goes to training, except for its end if validation would otherwise be too small: the end of a book,
+or of the last text.
 """
 
 import hashlib
@@ -141,7 +141,8 @@ class Dealer:
         return -(-total * self.fraction.numerator // self.fraction.denominator) - self.validation.tokens
 
     def finish(self) -> None:
-        """Holds out the end of the last text in training if less than half of what validation should have was held out."""
+        """Holds out the end of the last text in training if less than half of what validation should have was held
+        out."""
         wanted = self._missing()
         if self.fraction < 1 and not self._labeled and wanted > self.validation.tokens and self.train.ends:
             self._cut_end(max(wanted, 2))

@@ -107,10 +107,11 @@ def prepare(
     dialogues: bool = False,
     quiet: bool = False,
 ) -> Prepared:
-    """The tokens of `source`, from the cache if possible. Otherwise tokenizes it and moves the result there in one step.
+    """The tokens of `source`, from the cache if possible. Otherwise tokenizes it and moves the result there in one
+    step.
 
-    `tokenize` replaces the tokenizer's own encoding; `key` identifies it in the cache. Texts that are `dialogues` are not cut,
-    and their tokens may have the bit `CONTEXT`.
+    `tokenize` replaces the tokenizer's own encoding; `key` identifies it in the cache. Texts that are `dialogues` are
+    not cut, and their tokens may have the bit `CONTEXT`.
 
     Raises UsageError if a split would be empty, HarnessError if the cache cannot be written.
     """
@@ -137,7 +138,8 @@ def prepare(
 
 @contextlib.contextmanager
 def _alone(folder: Path, quiet: bool) -> Iterator[None]:
-    """Lets one process write a folder; others that want the same wait. Without locks, as on some network drives, all write."""
+    """Lets one process write a folder; others that want the same wait. Without locks, as on some network drives, all
+    write."""
     file = folder.with_name(f".{folder.name}.lock")
     try:
         unlock = lock(file)
@@ -268,7 +270,8 @@ def _encode(
 
 
 def _batched(parts: Iterator[Part], *, whole: bool) -> Iterator[list[Part]]:
-    """The parts in lists of limited size. `whole` joins the parts of each text, because a learner's piece adds an end."""
+    """The parts in lists of limited size. `whole` joins the parts of each text, because a learner's piece adds an
+    end."""
     batch: list[Part] = []
     begun: list[str] = []
     characters = 0

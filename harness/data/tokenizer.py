@@ -16,17 +16,19 @@ from harness.data.package_tokenizer import begin_of, read_by_package
 from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, UnsupportedError, read_tokenizer
 from harness.errors import HarnessError, UsageError
 
-# Trained on the embedded stories when ties went to the smallest pair. It stays as it is: runs and token files depend on its ids.
+# Trained on the embedded stories when ties went to the smallest pair. It stays as it is: runs and token files depend on
+# its ids.
 POCKET_FILE = Path(__file__).with_name("pocket_2k.tiktoken")
 TOKENIZERS = ("pocket-2k", "gpt2", "bytes")
 FILE_SUFFIX = ".tiktoken"
 
 
 def get_tokenizer(name: str) -> tiktoken.Encoding:
-    """The tokenizer called `name`, that of a .tiktoken file with end-of-text as its last token, or of a model as `hf:DIR`.
+    """The tokenizer called `name`, that of a .tiktoken file with end-of-text as its last token, or of a model as
+    `hf:DIR`.
 
-    Raises UsageError if there is none of that name, or if the file is not a tokenizer, HarnessError if GPT-2's vocabulary
-    cannot be downloaded.
+    Raises UsageError if there is none of that name, or if the file is not a tokenizer, HarnessError if GPT-2's
+    vocabulary cannot be downloaded.
     """
     if name.startswith(HUGGING_FACE):
         return _from_folder(model_folder(name))
@@ -69,7 +71,8 @@ def _named(name: str) -> tiktoken.Encoding:
 
 
 def token_bytes(tokenizer: tiktoken.Encoding) -> np.ndarray:
-    """The length in bytes of each token's text, (V,) int64. That of end-of-text, and of what stands before a text, is 0."""
+    """The length in bytes of each token's text, (V,) int64. That of end-of-text, and of what stands before a text, is
+    0."""
     lengths = np.zeros(tokenizer.n_vocab, np.int64)
     for token in range(tokenizer.n_vocab):
         with contextlib.suppress(KeyError):  # some vocabularies have gaps

@@ -1,9 +1,10 @@
-"""Byte-level BPE as tokenizer.json, the format of Hugging Face's tokenizers: written from a tiktoken encoding, and read as one.
+"""Byte-level BPE as tokenizer.json, the format of Hugging Face's tokenizers: written from a tiktoken encoding, and read
+as one.
 
-In tiktoken, the rank of a token is its id, and two tokens merge into the one of the lowest rank. In tokenizer.json, a list of
-merges has this role. Both give the same ids if the merges are in the order of the ids that they result in and, for each token,
-contain the pair that its bytes end in: no other pair with these bytes occurs, because merging inside of a token ignores its
-neighbors.
+In tiktoken, the rank of a token is its id, and two tokens merge into the one of the lowest rank. In tokenizer.json, a
+list of merges has this role. Both give the same ids if the merges are in the order of the ids that they result in and,
+for each token, contain the pair that its bytes end in: no other pair with these bytes occurs, because merging inside of
+a token ignores its neighbors.
 """
 
 import base64
@@ -34,7 +35,8 @@ Pair = tuple[bytes, bytes]
 
 
 def _characters() -> list[str]:
-    """The character that stands for each byte in a vocabulary: itself if it is printable, otherwise one above 255 (GPT-2)."""
+    """The character that stands for each byte in a vocabulary: itself if it is printable, otherwise one above 255
+    (GPT-2)."""
     printable = [byte for byte in range(256) if chr(byte).isprintable() and chr(byte) != " "]
     others = iter(range(256, 512))
     return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
@@ -65,7 +67,8 @@ def last_merge(token: bytes, ranks: dict[bytes, int]) -> Pair | None:
 
 
 def to_json(tokenizer: tiktoken.Encoding) -> dict[str, Any]:
-    """The content of tokenizer.json for an encoding whose ranks are those of trained merges, as are all of the harness."""
+    """The content of tokenizer.json for an encoding whose ranks are those of trained merges, as are all of the
+    harness."""
     tokens = tokenizer.token_byte_values()
     ranks = dict(sorted(((token, tokenizer.encode_single_token(token)) for token in tokens), key=lambda item: item[1]))
     merges = [last_merge(token, ranks) for token in ranks if len(token) > 1]
@@ -93,9 +96,11 @@ def to_json(tokenizer: tiktoken.Encoding) -> dict[str, Any]:
 
 
 def read_tokenizer(folder: Path) -> tiktoken.Encoding:
-    """The encoding of a folder with tokenizer.json, named after its content: `pocket-2k`, `gpt2`, or `hf-` and a digest.
+    """The encoding of a folder with tokenizer.json, named after its content: `pocket-2k`, `gpt2`, or `hf-` and a
+    digest.
 
-    Raises UsageError for a folder without it, UnsupportedError for a tokenizer that is not byte-level BPE or does more than that.
+    Raises UsageError for a folder without it, UnsupportedError for a tokenizer that is not byte-level BPE or does more
+    than that.
     """
     file = folder / "tokenizer.json"
     try:
@@ -116,7 +121,8 @@ def read_tokenizer(folder: Path) -> tiktoken.Encoding:
 
 
 def check_ids(ids: list[int]) -> None:
-    """Raises ValueError unless each token has an id of its own that some vocabulary could have: arrays have so many places."""
+    """Raises ValueError unless each token has an id of its own that some vocabulary could have: arrays have so many
+    places."""
     if len(set(ids)) < len(ids):
         raise ValueError("two tokens have the same id")
     if not all(isinstance(token, int) and 0 <= token <= MOST_IDS for token in ids):
@@ -173,7 +179,8 @@ def _all_special(content: dict[str, Any], folder: Path) -> dict[str, int]:
 
 
 def special_tokens(content: dict[str, Any], folder: Path) -> dict[str, int]:
-    """The special tokens. The one that ends a text is called `<|endoftext|>`, whatever `tokenizer_config.json` calls it.
+    """The special tokens. The one that ends a text is called `<|endoftext|>`, whatever `tokenizer_config.json` calls
+    it.
 
     Raises UnsupportedError if neither file names one.
     """

@@ -1,6 +1,7 @@
 """Trains tokenizers: byte-pair encoding (Gage 1994; Sennrich et al. 2016) with GPT-2's pattern.
 
-Merges are counted per distinct word, not per occurrence. After each merge, only the words that contain it are counted again.
+Merges are counted per distinct word, not per occurrence. After each merge, only the words that contain it are counted
+again.
 """
 
 import base64
@@ -33,7 +34,8 @@ Pair = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pair and how often it occurs. The smallest is merged first: the most frequent one, and the greatest pair among equals."""
+    """A pair and how often it occurs. The smallest is merged first: the most frequent one, and the greatest pair among
+    equals."""
 
     number: int
     pair: Pair
@@ -68,8 +70,8 @@ def merge(word: list[bytes], pair: Pair) -> list[bytes]:
 def train(counts: Counter[str]) -> Iterator[bytes]:
     """All tokens in order of rank: all bytes, then repeatedly the most frequent pair, until each word is one token.
 
-    Of equally frequent pairs, the greatest is merged, as in problem 42. No two merges give the same token: the bytes between two
-    ends of tokens are merged in the same way in every word.
+    Of equally frequent pairs, the greatest is merged, as in problem 42. No two merges give the same token: the bytes
+    between two ends of tokens are merged in the same way in every word.
     """
     tokens = [bytes([byte]) for byte in range(256)]
     yield from tokens
@@ -106,7 +108,8 @@ def train(counts: Counter[str]) -> Iterator[bytes]:
 
 
 def held_out(parts: Iterable[Part], *, validation: bool) -> Iterator[str]:
-    """The texts to train on, or those to measure on: the source's own validation split, else every 50th block of the text."""
+    """The texts to train on, or those to measure on: the source's own validation split, else every 50th block of the
+    text."""
     for index, (text, in_validation) in enumerate(_blocks(parts)):
         chosen = index % HELD_OUT_EVERY == HELD_OUT_EVERY // 2 if in_validation is None else in_validation
         if chosen == validation:
@@ -154,6 +157,7 @@ def file_of(config: DataConfig, *, quiet: bool = False) -> Path | None:
 
 
 def file_lines(texts: Iterable[str], size: int) -> list[str]:
-    """The lines of a .tiktoken file: each token in base 64, and its rank. Up to `size` tokens with end-of-text, the last id."""
+    """The lines of a .tiktoken file: each token in base 64, and its rank. Up to `size` tokens with end-of-text, the
+    last id."""
     tokens = islice(train(count_words(texts)), size - 1)
     return [f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(tokens)]

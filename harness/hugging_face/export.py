@@ -36,7 +36,8 @@ def find_layout(config: Config) -> Layout:
 def write_model(
     config: Config, tokenizer: tiktoken.Encoding, model: nnx.Module, folder: Path, template: Template | None = None
 ) -> None:
-    """Writes the model with its adapters merged, its config, its tokenizer and its chat template into an existing folder.
+    """Writes the model with its adapters merged, its config, its tokenizer and its chat template into an existing
+    folder.
 
     A tied head is not written. Raises UsageError if no layout has the settings.
     """

@@ -17,8 +17,9 @@ Fields = dict[str, Any]  # of config.json
 class Stored:
     """How a parameter of one block, or one outside of the blocks, is stored.
 
-    Its axes are permuted to `axes`. The first `rows` of them become the rows of a matrix, the others its columns; without
-    `rows`, all become one axis. With several names, each index of the axis `split` is stored under a name of its own.
+    Its axes are permuted to `axes`. The first `rows` of them become the rows of a matrix, the others its columns;
+    without `rows`, all become one axis. With several names, each index of the axis `split` is stored under a name of
+    its own.
     """
 
     names: tuple[str, ...]
@@ -90,7 +91,8 @@ class Layout:
         return tensors
 
     def check(self, shapes: Mapping[str, tuple[int, ...]], path: str, shape: tuple[int, ...]) -> None:
-        """Raises UsageError unless tensors of these shapes make up the parameter at `path`, KeyError for a missing one."""
+        """Raises UsageError unless tensors of these shapes make up the parameter at `path`, KeyError for a missing
+        one."""
         for stored, index in self._places(path, shape[0]):
             stored.check(shapes, shape if index is None else shape[1:])
 

@@ -31,7 +31,8 @@ def _activation(fields: Fields, name: str, known: Mapping[str, tuple[str, ...]])
 
 
 def _rope_settings(fields: Fields, rotated: float) -> dict[str, Any]:
-    """The settings of the positions. `rotated` is the fraction of the head width that is rotated unless a field says otherwise.
+    """The settings of the positions. `rotated` is the fraction of the head width that is rotated unless a field says
+    otherwise.
 
     Raises UsageError for a scaling that the harness does not have.
     """
@@ -293,7 +294,8 @@ OLMO2 = replace(
 
 
 def _gemma_pattern(fields: Fields) -> dict[str, Any]:
-    """The window, which layers have none, and the wavelengths of both kinds. Raises UsageError for other orders of layers."""
+    """The window, which layers have none, and the wavelengths of both kinds. Raises UsageError for other orders of
+    layers."""
     L, window = fields["num_hidden_layers"], fields.get("sliding_window") or 0
     every = fields.get("sliding_window_pattern") or fields.get("_sliding_window_pattern") or 6
     types = fields.get("layer_types") or [_KINDS[(i + 1) % every == 0] for i in range(L)]

@@ -33,8 +33,8 @@ _FIXED = {"quantization_config": (None, None), "add_cross_attention": (False, Fa
 def read_config(folder: Path) -> dict[str, Any]:
     """The settings of the model in a folder, and of its tokenizer if the folder has one.
 
-    Raises UsageError if config.json or the tokenizer says anything that the harness does not have, or if there are parameters and
-    config.json says other shapes.
+    Raises UsageError if config.json or the tokenizer says anything that the harness does not have, or if there are
+    parameters and config.json says other shapes.
     """
     settings = _read_settings(folder)[1]
     if _has_weights(folder):
@@ -48,9 +48,9 @@ def read_config(folder: Path) -> dict[str, Any]:
 class Parameters(Mapping[str, np.ndarray]):
     """The parameters of the model in a folder as float32, by their path in the GPT of these settings.
 
-    Each is read when it is asked for, so that the host need not hold all of them. `rows` is the number of rows per token, if
-    that is more than the vocabulary has. Raises UsageError if a tensor is missing, has another shape than config.json says, or
-    belongs to no parameter.
+    Each is read when it is asked for, so that the host need not hold all of them. `rows` is the number of rows per
+    token, if that is more than the vocabulary has. Raises UsageError if a tensor is missing, has another shape than
+    config.json says, or belongs to no parameter.
     """
 
     def __init__(self, folder: Path, rows: int = 0):
@@ -78,7 +78,8 @@ class Parameters(Mapping[str, np.ndarray]):
             raise UsageError(f"{folder} does not fit its config.json. {error}") from error
 
     def tensors(self) -> dict[str, np.ndarray]:
-        """All tensors of the folder by their full names, as float32, of files as they are: with buffers and a tied head."""
+        """All tensors of the folder by their full names, as float32, of files as they are: with buffers and a tied
+        head."""
         with contextlib.ExitStack() as open_files:
             return dict(_Tensors(self._files, open_files))
 
@@ -187,7 +188,8 @@ def _files(folder: Path, layout: Layout) -> dict[str, _Place]:
 
 
 def _listed(index: Path) -> list[str]:
-    """The names of the files in an index. Raises UsageError for what is no name of a file in the folder of the index."""
+    """The names of the files in an index. Raises UsageError for what is no name of a file in the folder of the
+    index."""
     named = read_json(index).get("weight_map")
     if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
         raise UsageError(f"{index} is not an index: its weight_map does not name a file for each tensor.")
@@ -198,7 +200,8 @@ def _listed(index: Path) -> list[str]:
 
 
 def _check_sizes(folder: Path, config: ModelConfig, found: Mapping[str, _Place]) -> None:
-    """Raises UsageError for sizes that no tensor of these files can have. Those that pass cost little to compare in detail."""
+    """Raises UsageError for sizes that no tensor of these files can have. Those that pass cost little to compare in
+    detail."""
     most = max((math.prod(place.shape) for place in found.values()), default=0)
     sizes = {
         "layers": config.num_layers,

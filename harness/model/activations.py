@@ -11,7 +11,8 @@ SLOPE, CUBIC = (2 / jnp.pi) ** 0.5, 0.044715
 def gelu(x: Float[Array, "*N"]) -> Float[Array, "*N"]:
     """`x Φ(x)`, by the approximation with tanh (Hendrycks and Gimpel 2016), as `jax.nn.gelu` computes it.
 
-    Its gradient is computed from `x` with a sigmoid. By automatic differentiation, XLA writes the tanh to memory for it.
+    Its gradient is computed from `x` with a sigmoid. By automatic differentiation, XLA writes the tanh to memory for
+    it.
     """
     return jax.nn.gelu(x)
 

@@ -1,9 +1,9 @@
 """Causal attention in tiles of queries, which keeps no `(T, S)` array for the backward pass.
 
-Each tile is multiplied only with the keys up to its end, so most pairs that the mask hides are never computed. The backward
-pass recomputes the weights from q, k, v, the output and the log-sum-exp (Dao et al. 2022, algorithm 4). On a GPU that supports
-it, cuDNN's fused kernel is used instead. JAX passes it segments as a bias `(B, 1, T, T)`, whose gradient is then computed, too:
-half as slow again, and three times as fast as tiles.
+Each tile is multiplied only with the keys up to its end, so most pairs that the mask hides are never computed. The
+backward pass recomputes the weights from q, k, v, the output and the log-sum-exp (Dao et al. 2022, algorithm 4). On a
+GPU that supports it, cuDNN's fused kernel is used instead. JAX passes it segments as a bias `(B, 1, T, T)`, whose
+gradient is then computed, too: half as slow again, and three times as fast as tiles.
 """
 
 import functools
@@ -27,8 +27,8 @@ def causal_attention(
 ) -> Float[Array, "B T H V"]:
     """`softmax(q kᵀ / √K + mask) v` for each head, with values of K numbers or less.
 
-    No position attends to a later one, nor to another segment. With a window of W, each attends to itself and the W - 1 positions
-    before it (Beltagy et al. 2020).
+    No position attends to a later one, nor to another segment. With a window of W, each attends to itself and the W - 1
+    positions before it (Beltagy et al. 2020).
     """
     T, K, V = q_BTHK.shape[1], q_BTHK.shape[-1], v_BTHV.shape[-1]
     if cudnn_fits(q_BTHK.dtype, K) and (segments_BT is None or T % 2 == 0):  # its bias has an even number of columns

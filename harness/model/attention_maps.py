@@ -1,7 +1,8 @@
 """Attention weights of any model, found in its program: of the harness's own as of one made of a learner's pieces.
 
-Attention weights lie between two products: the scores `q kᵀ`, which depend on the tokens, and the mix with the values. In
-between, an array `(..., T, T)` without negative numbers, and zero above the diagonal, holds the weights, up to a factor per row.
+Attention weights lie between two products: the scores `q kᵀ`, which depend on the tokens, and the mix with the values.
+In between, an array `(..., T, T)` without negative numbers, and zero above the diagonal, holds the weights, up to a
+factor per row.
 """
 
 import functools
@@ -62,7 +63,8 @@ _Value = tuple[Any, bool]  # and whether it depends on the ids
 
 
 class _Search:
-    """Evaluates a program and keeps the arrays `(..., T, T)` that depend on the ids, by the product of scores before them."""
+    """Evaluates a program and keeps the arrays `(..., T, T)` that depend on the ids, by the product of scores before
+    them."""
 
     def __init__(self, T: int):
         self.T = T

@@ -1,7 +1,8 @@
-"""Continuous batching: rows of a program of one shape, each of which takes the next prompt as soon as its text has ended.
+"""Continuous batching: rows of a program of one shape, each of which takes the next prompt as soon as its text has
+ended.
 
-Rows share a paged cache. A prompt that several continuations have in a row runs once, and they share its blocks. If no block is
-free, the newest text is put back, and is computed again later. The tokens are those of `generate_batch`.
+Rows share a paged cache. A prompt that several continuations have in a row runs once, and they share its blocks. If no
+block is free, the newest text is put back, and is computed again later. The tokens are those of `generate_batch`.
 """
 
 import functools
@@ -32,7 +33,8 @@ KEPT = "prompt"  # the name of the prompt whose continuations are not all runnin
 
 @dataclass(frozen=True)
 class Paging:
-    """The sizes of a paged cache, and the code that manages and reads it. With 0 rows, their number follows from the blocks."""
+    """The sizes of a paged cache, and the code that manages and reads it. With 0 rows, their number follows from the
+    blocks."""
 
     blocks: int
     block_size: int = 16
@@ -43,7 +45,8 @@ class Paging:
     choose: ChooseToken = choose_token
 
     def rows_for(self, texts: int, context: int) -> int:
-        """How many of the texts run together: by default, as many as have blocks if each is half as long as the context."""
+        """How many of the texts run together: by default, as many as have blocks if each is half as long as the
+        context."""
         return min(texts, self.rows or max(2 * self.blocks * self.block_size // context, 1))
 
 
@@ -64,7 +67,8 @@ class _Text:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """What the next call gets: the first token to run, its position, the sample, the index of the next token, their count."""
+        """What the next call gets: the first token to run, its position, the sample, the index of the next token, their
+        count."""
         last = (self.prompt + self.tokens)[-1]
         return last, len(self.prompt) + len(self.tokens) - 1, self.number, len(self.tokens), self.places
 
@@ -78,10 +82,11 @@ def generate_paged(
     width: int,
     paging: Paging,
 ) -> list[list[int]]:
-    """The tokens after each prompt, up to end-of-text (not included) or `max_tokens`. Prompt i is sample `first + i` of the seed.
+    """The tokens after each prompt, up to end-of-text (not included) or `max_tokens`. Prompt i is sample `first + i` of
+    the seed.
 
-    Prompts have 1 to `width` tokens. Batches of one width and size share programs. Raises ValueError if `width` + `max_tokens`
-    is more than the context and 1, and MemoryError if the manager has too few blocks for one text.
+    Prompts have 1 to `width` tokens. Batches of one width and size share programs. Raises ValueError if `width` +
+    `max_tokens` is more than the context and 1, and MemoryError if the manager has too few blocks for one text.
     """
     context = model.config.context
     if width + sampling.max_tokens > context + 1:
@@ -123,7 +128,8 @@ class _Engine:
         return sorted((text for text in self._rows if text), key=lambda text: text.number)
 
     def _admit(self) -> None:
-        """Gives free rows to the texts that wait, in their order, while there are blocks for them and for those that run."""
+        """Gives free rows to the texts that wait, in their order, while there are blocks for them and for those that
+        run."""
         while self._waiting and None in self._rows:
             text, running = self._waiting[0], self._running()
             if running and self._manager.free_blocks() < self._needed(text) + len(running):
@@ -141,7 +147,8 @@ class _Engine:
         return -(-(before + len(text.tokens) + self._steps) // size) + 1 - shared
 
     def _begin(self, text: _Text) -> None:
-        """Computes all but the last token of a text. The prompt is that of the text before, or is kept for those that follow."""
+        """Computes all but the last token of a text. The prompt is that of the text before, or is kept for those that
+        follow."""
         *before, last = text.prompt
         if self._kept != text.group:
             self._forget_prompt()

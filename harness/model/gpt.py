@@ -2,8 +2,8 @@
 
 Parameters carry the metadata that `training/sharding.py` reads: the axis that a mesh may split.
 
-Shapes: B batch, T positions, S positions in the cache, D model width, H heads, G heads of keys and values, K head width, F
-feed-forward width, V vocabulary, L layers.
+Shapes: B batch, T positions, S positions in the cache, D model width, H heads, G heads of keys and values, K head
+width, F feed-forward width, V vocabulary, L layers.
 """
 
 import functools
@@ -39,12 +39,12 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "geglu": gelu,
 }
 
-# What the layers keep of earlier positions: keys and values, latent vectors, or states. Its leaves have an axis over the layers,
-# or over groups of them.
+# What the layers keep of earlier positions: keys and values, latent vectors, or states. Its leaves have an axis over
+# the layers, or over groups of them.
 Cache = PyTree[Array]
 
-# What mixes the positions, by the names of model_config.py. `last` is the index of the last position that is not padding. Padding
-# may leave a trace in a cache only where it is overwritten before it is read.
+# What mixes the positions, by the names of model_config.py. `last` is the index of the last position that is not
+# padding. Padding may leave a trace in a cache only where it is overwritten before it is read.
 MIXERS: dict[str, Callable[..., nnx.Module]] = {
     "attention": Attention, "latent_attention": LatentAttention, "state_space": StateSpace,
 }  # fmt: skip
@@ -53,10 +53,10 @@ MIXERS: dict[str, Callable[..., nnx.Module]] = {
 class Block(nnx.Module):
     """A mixer of positions, such as attention, and a feed-forward network, each added to the residual stream.
 
-    The norm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), after each before its sum (`branch`), both
-    before each and before its sum (`both`), or nowhere (`none`). With `activation=swiglu`, the hidden layer is
-    `silu(gate(x)) * ff1(x)`, with `geglu` it is `gelu(gate(x)) * ff1(x)` (Shazeer 2020). With `parallel_residual`, both read the
-    input of the block (Wang and Komatsuzaki 2021).
+    The norm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), after each before its sum (`branch`),
+    both before each and before its sum (`both`), or nowhere (`none`). With `activation=swiglu`, the hidden layer is
+    `silu(gate(x)) * ff1(x)`, with `geglu` it is `gelu(gate(x)) * ff1(x)` (Shazeer 2020). With `parallel_residual`, both
+    read the input of the block (Wang and Komatsuzaki 2021).
     """
 
     def __init__(
@@ -195,7 +195,8 @@ def project(x: Float[Array, "*N D"], head: Head) -> Float[Array, "*N V"]:
 
 
 class GPT(nnx.Module):
-    """Embeddings, `num_layers` blocks with stacked parameters, a final norm (unless `norm` is `post` or `none`), and a head."""
+    """Embeddings, `num_layers` blocks with stacked parameters, a final norm (unless `norm` is `post` or `none`), and a
+    head."""
 
     def __init__(
         self,
@@ -260,7 +261,8 @@ class GPT(nnx.Module):
     def step(
         self, ids_BT: Int[Array, "B T"], position: Int[Array, ""] | Int[Array, "B"], last: Int[Array, ""], cache: Cache
     ) -> tuple[Float[Array, "B V"], Cache]:
-        """Runs `ids_BT`, which start at `position`, and are padding after index `last`. With a paged cache, each row has its own.
+        """Runs `ids_BT`, which start at `position`, and are padding after index `last`. With a paged cache, each row
+        has its own.
 
         Returns the logits at index `last` and the cache extended by the positions up to there.
         """
@@ -312,7 +314,8 @@ class GPT(nnx.Module):
 def _keeps(primitive: Any, *inputs: Any, **parameters: Any) -> bool:
     """Whether the backward pass keeps the results of an operation: products with weights, and cuDNN's attention.
 
-    What comes between, such as norms and activations, is computed again, which takes less time than reading it from memory.
+    What comes between, such as norms and activations, is computed again, which takes less time than reading it from
+    memory.
     """
     if primitive.name.startswith("dot_product_attention_fwd"):
         return True

@@ -1,7 +1,8 @@
-"""Latent attention (DeepSeek-AI 2024, DeepSeek-V2, without its norms): keys and values of all heads from one cached vector.
+"""Latent attention (DeepSeek-AI 2024, DeepSeek-V2, without its norms): keys and values of all heads from one cached
+vector.
 
-Shapes: B batch, T positions, S positions in the cache, D model width, H heads, K head width, C width of the latent vectors, R
-rotated numbers of a query, Q = K + R, M = C + R.
+Shapes: B batch, T positions, S positions in the cache, D model width, H heads, K head width, C width of the latent
+vectors, R rotated numbers of a query, Q = K + R, M = C + R.
 """
 
 import functools
@@ -20,16 +21,18 @@ Memory = Float[Array, "L B S M"]  # of each position and layer: the latent vecto
 
 
 class LatentAttention(nnx.Module):
-    """Causal attention whose cache holds one latent vector and one rotated key for each position, which all heads share.
+    """Causal attention whose cache holds one latent vector and one rotated key for each position, which all heads
+    share.
 
-    Training makes the keys and values of all heads from the latent vectors. With a cache, their kernels are absorbed into the
-    queries and the output instead, so that a step reads M numbers of each position.
+    Training makes the keys and values of all heads from the latent vectors. With a cache, their kernels are absorbed
+    into the queries and the output instead, so that a step reads M numbers of each position.
     """
 
     def __init__(self, config: ModelConfig, rngs: nnx.Rngs, rotate: Rotate = rotate):
         D, H, K, C, R = config.d_model, config.num_heads, config.per_head, config.d_latent, config.d_rope
         inner, outer = kernel_inits(config)
-        # Keys and values come from two kernels. Without DeepSeek's norm between them, the second keeps the size of the first.
+        # Keys and values come from two kernels. Without DeepSeek's norm between them, the second keeps the size of the
+        # first.
         up = inner if config.init == "xavier" else nnx.initializers.normal(C**-0.5)
         linear = functools.partial(Projection, dtype=jnp.dtype(config.dtype), use_bias=False, rngs=rngs)
         self.config, self.rotate = config, rotate
@@ -68,7 +71,8 @@ class LatentAttention(nnx.Module):
             return self.out(causal_attention(q_BTHQ, k_BTHQ, v_BTHK, window)), None
         memory_1BTM = jnp.concatenate([latent_BTC, k_BT1R[:, :, 0]], -1)[None]
         cache = jax.lax.dynamic_update_slice(cache, memory_1BTM, (layer, 0, position, 0))
-        # q · (latent k_up) = (q k_upᵀ) · latent: all heads share the cache as their keys, and its latent part as their values.
+        # q · (latent k_up) = (q k_upᵀ) · latent: all heads share the cache as their keys, and its latent part as their
+        # values.
         k_up_CHK, v_up_CHK = jnp.moveaxis(self.kv.kernel[...].astype(x_BTD.dtype), 1, 0)
         q_BTHM = jnp.concatenate([jnp.einsum("bthk,chk->bthc", q_BTHK, k_up_CHK), q_BTHR], -1)
         k_B1SM = cache[layer][:, None]

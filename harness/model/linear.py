@@ -1,4 +1,5 @@
-"""The linear layers of a block: as products of two matrices, with the axes that a mesh may split, and their initialization."""
+"""The linear layers of a block: as products of two matrices, with the axes that a mesh may split, and their
+initialization."""
 
 import math
 from typing import Any

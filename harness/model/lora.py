@@ -33,7 +33,8 @@ class LoRALinear(nnx.Module):
 
 
 class LoRALinearGeneral(nnx.Module):
-    """A linear layer over several axes, the last of its input, plus a low-rank change of the same matrix, initially zero."""
+    """A linear layer over several axes, the last of its input, plus a low-rank change of the same matrix, initially
+    zero."""
 
     def __init__(self, base: nnx.LinearGeneral, rank: int, rngs: nnx.Rngs):
         self.base = base
@@ -58,7 +59,8 @@ class LoRALinearGeneral(nnx.Module):
 
 
 class LoRATable(nnx.Module):
-    """A table `(V, D)` of token vectors plus a low-rank change, initially zero. Indexed like the `nnx.Param` that it replaces.
+    """A table `(V, D)` of token vectors plus a low-rank change, initially zero. Indexed like the `nnx.Param` that it
+    replaces.
 
     The factor with a row for each token is the zero one: from the first step on, a token's vector moves on its own.
     """

@@ -1,11 +1,12 @@
 """Cross-entropy over a large vocabulary that never holds all `(tokens, V)` logits at once.
 
-The forward pass computes the gradients of the head and of its input chunk by chunk, while the logits of a chunk exist. The
-backward pass only scales them, so nothing of the size of the logits is stored and nothing is computed twice.
+The forward pass computes the gradients of the head and of its input chunk by chunk, while the logits of a chunk exist.
+The backward pass only scales them, so nothing of the size of the logits is stored and nothing is computed twice.
 
-For the logits l (C, V) of a chunk with row maxima m: e = exp(l - m), s = sum e, loss = log s + m - l[target]. The softmax
-e / s is never formed: with s subtracted from e at each target, dx = (e @ W) / s and dW = e.T @ (x / s). The subtraction comes
-before the rounding to bfloat16: once the model is nearly sure, what is left at a target is far smaller than e and s.
+For the logits l (C, V) of a chunk with row maxima m: e = exp(l - m), s = sum e, loss = log s + m - l[target]. The
+softmax e / s is never formed: with s subtracted from e at each target, dx = (e @ W) / s and dW = e.T @ (x / s). The
+subtraction comes before the rounding to bfloat16: once the model is nearly sure, what is left at a target is far
+smaller than e and s.
 """
 
 import functools
@@ -19,8 +20,9 @@ from jaxtyping import Array, Float, Int
 
 from harness.model.gpt import Head, project
 
-# Tokens whose logits exist at once. On a CPU, each chunk adds a pass over the head's gradient, and larger ones take more memory:
-# for V = 50,257 and D = 128, 256 takes 6% longer than 512 (benchmarks/train_throughput.py). GPUs and TPUs need large products.
+# Tokens whose logits exist at once. On a CPU, each chunk adds a pass over the head's gradient, and larger ones take
+# more memory: for V = 50,257 and D = 128, 256 takes 6% longer than 512 (benchmarks/train_throughput.py). GPUs and TPUs
+# need large products.
 CPU_CHUNK = 256
 CHUNK = 4096  # elsewhere, where the memory is not known to be the same for all, and where several such arrays exist
 MEMORY_SHARE = 12  # of a device's memory, logits take one part in so many at most
@@ -35,7 +37,8 @@ def token_loss(
     chunk: int = 0,
     mesh: Mesh | AbstractMesh | None = None,
 ) -> Float[Array, ""]:
-    """The sum of the cross-entropies of all targets, in nats, as float32. Negative targets are padding and do not count.
+    """The sum of the cross-entropies of all targets, in nats, as float32. Negative targets are padding and do not
+    count.
 
     On a mesh, `x` and the targets are sharded over `data`. The head is sharded over `model` if that divides its rows.
     """
@@ -102,7 +105,8 @@ def _sharded(x_BTD, head, targets_BT, chunk, mesh, gradients):
 
 
 def _local(x_BTD, targets_BT, head, chunk, gradients, padded, sum_data, sum_model, max_model, first):
-    """The share of one device. `first` is the token id of its first row of the head, which may be padding if `padded`."""
+    """The share of one device. `first` is the token id of its first row of the head, which may be padding if
+    `padded`."""
     B, T, D = x_BTD.shape
     N = B * T
     chunk = min(chunk, N)

@@ -1,7 +1,7 @@
 """Multi-head attention, with a cache of keys and values, a window, rotary positions and segments.
 
-Shapes: B batch, T positions, S positions in the cache, D model width, H heads, G heads of keys and values, K head width, R
-rotated numbers of a head, L layers.
+Shapes: B batch, T positions, S positions in the cache, D model width, H heads, G heads of keys and values, K head
+width, R rotated numbers of a head, L layers.
 """
 
 import functools
@@ -88,8 +88,8 @@ class Attention(nnx.Module):
     ) -> tuple[Float[Array, "B T D"], KeysAndValues | PagedCache | None]:
         """Attends from positions `position`, `position + 1`, ..., or within segments.
 
-        With a cache, also attends to the earlier positions of `layer`, and returns the cache extended by these. Rows of a paged
-        cache have a position each.
+        With a cache, also attends to the earlier positions of `layer`, and returns the cache extended by these. Rows of
+        a paged cache have a position each.
         """
         if self.grouped:
             q_BTHK, (k_BTGK, v_BTGK) = self.q(x_BTD), jnp.moveaxis(self.kv(x_BTD), 2, 0)
@@ -139,7 +139,8 @@ class Attention(nnx.Module):
     def _rotated(
         self, x_BTHK: Float[Array, "B T H K"], positions: Int[Array, "*B T"], layer: Any
     ) -> Float[Array, "B T H K"]:
-        """Rotary positions of the first `rotated` numbers of each head. Another `rotate` has one base and no scaling."""
+        """Rotary positions of the first `rotated` numbers of each head. Another `rotate` has one base and no
+        scaling."""
         R, base, (kind, numbers) = self.config.rotated, self.config.rope_base, self.config.scaling
         first_BTHR, rest = x_BTHK[..., :R], x_BTHK[..., R:]
         if kind == "none" and not self.config.window_rope_base:

@@ -25,7 +25,8 @@ class OffsetRMSNorm(nnx.Module):
 
 
 def make_norm(config: ModelConfig, rngs: nnx.Rngs, width: int = 0) -> nnx.LayerNorm | nnx.RMSNorm | OffsetRMSNorm:
-    """LayerNorm, or RMSNorm (Zhang and Sennrich 2019), which neither centers nor has a bias; of rows of `d_model`, or `width`."""
+    """LayerNorm, or RMSNorm (Zhang and Sennrich 2019), which neither centers nor has a bias; of rows of `d_model`, or
+    `width`."""
     D, epsilon, dtype = width or config.d_model, config.norm_epsilon, jnp.dtype(config.dtype)
     if config.norm_kind == "rmsnorm_1":
         return OffsetRMSNorm(D, epsilon, dtype)
@@ -37,7 +38,7 @@ def make_norm(config: ModelConfig, rngs: nnx.Rngs, width: int = 0) -> nnx.LayerN
 def by_row(norm: Callable[[Array], Array], x: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
     """The norm of each row of D numbers, as of one matrix.
 
-    With more axes, XLA for a GPU puts the batch last in memory, to sum the gradients of scale and bias, and so all that the
-    residual stream is added to.
+    With more axes, XLA for a GPU puts the batch last in memory, to sum the gradients of scale and bias, and so all that
+    the residual stream is added to.
     """
     return norm(x.reshape(-1, x.shape[-1])).reshape(x.shape)

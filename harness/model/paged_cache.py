@@ -1,9 +1,10 @@
 """A cache of keys and values in blocks that sequences share (Kwon et al. 2023, "PagedAttention").
 
-The manager says on the host which blocks a sequence has. Programs get its table, and read and write the blocks that are in it.
+The manager says on the host which blocks a sequence has. Programs get its table, and read and write the blocks that are
+in it.
 
-Shapes: L layers, N blocks, S positions of a block, G heads of keys and values, K head width, H heads, R heads of a group, B rows,
-T positions of a row, M blocks of a table, C blocks of a tile, P = C S.
+Shapes: L layers, N blocks, S positions of a block, G heads of keys and values, K head width, H heads, R heads of a
+group, B rows, T positions of a row, M blocks of a table, C blocks of a tile, P = C S.
 """
 
 import functools
@@ -22,7 +23,8 @@ TILE = 64  # positions that are read together: fewer take longer on a CPU, and s
 
 
 class Manager(Protocol):
-    """What says which blocks a sequence has. Methods that need a block raise MemoryError, and change nothing, if none is free."""
+    """What says which blocks a sequence has. Methods that need a block raise MemoryError, and change nothing, if none
+    is free."""
 
     def start(self, name: str, num_tokens: int) -> None: ...
 
@@ -52,7 +54,8 @@ class BlockManager:
         self._lengths[name] = num_tokens
 
     def append(self, name: str) -> tuple[int, int, int]:
-        """Makes room for a token: its block, its place there, and the block that has to be copied into this one first, or -1."""
+        """Makes room for a token: its block, its place there, and the block that has to be copied into this one first,
+        or -1."""
         table, place, source = self._tables[name], self._lengths[name] % self._size, -1
         if place == 0:
             table += self._taken(1)
@@ -121,8 +124,8 @@ def paged_attention(
 ) -> Float[Array, "B T H K"]:
     """The attention of queries at some positions to the keys up to them, in blocks of the tables.
 
-    Takes a tile of a few blocks at a time, with a running maximum and sum (Milakov and Gimelshein 2018), from the first that a
-    window leaves to the last that is needed. A window that is traced must be at least 1.
+    Takes a tile of a few blocks at a time, with a running maximum and sum (Milakov and Gimelshein 2018), from the first
+    that a window leaves to the last that is needed. A window that is traced must be at least 1.
     """
     (B, T, H, K), (_, _, S, G, _), M = q_BTHK.shape, blocks.k_LNSGK.shape, tables_BM.shape[1]
     C = min(max(TILE // S, 1), M)

@@ -1,4 +1,5 @@
-"""Rotary positions (Su et al. 2021): of a whole head or a part of it, and with the longer wavelengths of longer contexts.
+"""Rotary positions (Su et al. 2021): of a whole head or a part of it, and with the longer wavelengths of longer
+contexts.
 
 Shapes: B batch, T positions, H heads, K head width, P pairs of a head, K = 2 P.
 """
@@ -42,8 +43,9 @@ def turned(
 def scaled(wavelengths_P: Float[Array, "P"], kind: str, numbers: tuple[float, ...]) -> Float[Array, "P"]:
     """Wavelengths for contexts that are longer than those of pretraining, by `ModelConfig.scaling`.
 
-    `linear` multiplies all of them (Chen et al. 2023). `llama3` leaves those that fit into the old context more than HIGH times,
-    multiplies those that fit less than LOW times, and goes over from one to the other in between (Llama 3.1, 2024).
+    `linear` multiplies all of them (Chen et al. 2023). `llama3` leaves those that fit into the old context more than
+    HIGH times, multiplies those that fit less than LOW times, and goes over from one to the other in between (Llama
+    3.1, 2024).
     """
     if kind == "none":
         return wavelengths_P

@@ -71,7 +71,8 @@ def choose_token(logits_V: Float[Array, "V"], key: PRNGKeyArray, sampling: Sampl
 def distribution(
     logits_V: Float[Array, "V"], temperature: Array | float, top_k: Array | int, top_p: Array | float
 ) -> tuple[Float[Array, "V"], Int[Array, "V"]]:
-    """The probabilities with which `choose_token` draws, the largest first, and their ids. All arguments may be traced."""
+    """The probabilities with which `choose_token` draws, the largest first, and their ids. All arguments may be
+    traced."""
     V = len(logits_V)
     # The limit of low temperatures is greedy. Dividing by less would overflow.
     scaled, ids = jax.lax.top_k(logits_V / jnp.maximum(temperature, 1e-6), V)
@@ -157,8 +158,8 @@ def _window_step(graph, sampling: Sampling, choose: ChooseToken):
 class WindowDecoder:
     """Reruns the whole window for each token, padded on the right, and reads the logits of the last real token.
 
-    It is padded to a power of two of at least `SHORTEST_WINDOW`, or to the context: few compilations, and a short text in a model
-    of a long context costs little.
+    It is padded to a power of two of at least `SHORTEST_WINDOW`, or to the context: few compilations, and a short text
+    in a model of a long context costs little.
     """
 
     def __init__(self, model: nnx.Module, sampling: Sampling, context: int, choose: ChooseToken = choose_token):
@@ -210,11 +211,12 @@ def generate_batch(
     keys_B: Key[Array, "B"],
     lengths_B: Int[np.ndarray, "B"] | None = None,
 ) -> list[list[int]]:
-    """The tokens after each row of `ids_BT`, up to end-of-text (not included) or `max_tokens`. Each row has its own key.
+    """The tokens after each row of `ids_BT`, up to end-of-text (not included) or `max_tokens`. Each row has its own
+    key.
 
-    Rows may be padded at the end to one width; `lengths_B` says how long each is. All batches of a width share one program.
-    Rows of one length restart from the second half of the context when it is full, as in `CachedDecoder`; with `lengths_B`, the
-    width and `max_tokens` must fit into the context.
+    Rows may be padded at the end to one width; `lengths_B` says how long each is. All batches of a width share one
+    program. Rows of one length restart from the second half of the context when it is full, as in `CachedDecoder`; with
+    `lengths_B`, the width and `max_tokens` must fit into the context.
     """
     graph, parameters = nnx.split(model)
     context, B = model.config.context, len(ids_BT)
@@ -241,8 +243,9 @@ def generate_batch(
 def _fill(graph, sampling: Sampling, end_of_text: int, number: int):
     """A jitted function that samples `number` tokens after each row of a window, or until all rows have ended.
 
-    Rows that have ended are filled with end-of-text. With a window of T tokens, position T + number - 2 is the last one run.
-    All rows run the same position at a time. A longer prompt takes its own tokens while shorter ones sample theirs.
+    Rows that have ended are filled with end-of-text. With a window of T tokens, position T + number - 2 is the last one
+    run. All rows run the same position at a time. A longer prompt takes its own tokens while shorter ones sample
+    theirs.
     """
 
     @jax.jit

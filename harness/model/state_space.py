@@ -1,4 +1,5 @@
-"""A selective state space (Gu and Dao 2023, Mamba, without its short convolution): positions mixed by a state of fixed size.
+"""A selective state space (Gu and Dao 2023, Mamba, without its short convolution): positions mixed by a state of fixed
+size.
 
 Shapes: B batch, T positions, D model width, N numbers of the state for each of the D, L layers.
 """
@@ -22,7 +23,8 @@ States = Float[Array, "L B D N"]
 
 
 class StateSpace(nnx.Module):
-    """A recurrence whose decay, input and output depend on the token. It needs no positions, and its cache is its state."""
+    """A recurrence whose decay, input and output depend on the token. It needs no positions, and its cache is its
+    state."""
 
     def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
         D, N = config.d_model, config.d_state
@@ -53,7 +55,8 @@ class StateSpace(nnx.Module):
     ) -> tuple[Float[Array, "B T D"], States | None]:
         """Runs the recurrence over all positions, from the state 0.
 
-        With a cache, runs from the state of `layer`, and returns the cache with the state after the position at index `last`.
+        With a cache, runs from the state of `layer`, and returns the cache with the state after the position at index
+        `last`.
         """
         (u_BTD, gate_BTD), f32 = jnp.moveaxis(self.u_gate(x_BTD), 2, 0), jnp.float32
         b_BTN, c_BTN = jnp.moveaxis(self.bc(u_BTD).astype(f32), 2, 0)

@@ -1,6 +1,7 @@
 """Adapters: turn a piece, written for one story, into what the harness calls.
 
-A piece sees whole rows of `context + 1` ids, so a model with pieces has one position more than the context. Its `pad_id` is -1.
+A piece sees whole rows of `context + 1` ids, so a model with pieces has one position more than the context. Its
+`pad_id` is -1.
 """
 
 import functools
@@ -43,7 +44,8 @@ class BatchedLayer(nnx.Module):
 
 
 class CachedLayer(nnx.Module):
-    """A layer for one story with `empty_cache` and `decode_step`, as the harness's GPT calls it: with its cache, in steps."""
+    """A layer for one story with `empty_cache` and `decode_step`, as the harness's GPT calls it: with its cache, in
+    steps."""
 
     def __init__(self, piece: Any, context: int):
         self.piece, self.context = piece, context
@@ -223,8 +225,8 @@ def paged_attention(config: Config, piece: Any) -> PagedAttend:
     return _over_blocks(piece)
 
 
-# The axis over `model` of the parameters of pieces, by the names that the course gives them. The harness's own parameters have it
-# in their metadata.
+# The axis over `model` of the parameters of pieces, by the names that the course gives them. The harness's own
+# parameters have it in their metadata.
 MODEL_AXIS = {
     "embed.embedding": -2,
     "q_proj.kernel": -1,
@@ -278,7 +280,8 @@ def batch_loss(config: Config, story_loss: Callable[[Array, Array, int], Array])
 def segment_loss(story_loss: Callable[[Array, Array, int], Array], positions: Any, targets: Any) -> LossSum:
     """The loss of rows with several stories in the harness's GPT: next_token_loss, for the targets of segment_targets.
 
-    `positions` and `targets` take rows of a batch; None stands for the harness's own. Tokens that are only read are no targets.
+    `positions` and `targets` take rows of a batch; None stands for the harness's own. Tokens that are only read are no
+    targets.
     """
 
     def loss_sum(model: Any, rows_BT: Array, key: Any) -> tuple[Array, Array]:
@@ -353,7 +356,8 @@ def accumulation(config: Config, accumulated_gradients: Any) -> Gradients:
 
 
 def adamw(config: Config, piece: Any) -> optax.GradientTransformation:
-    """adamw with a rate of 1, because the schedule scales the updates. A piece that takes no mask decays every parameter."""
+    """adamw with a rate of 1, because the schedule scales the updates. A piece that takes no mask decays every
+    parameter."""
     masked = "mask" in inspect.signature(piece).parameters
     mask = (functools.partial(decayed, config.decay),) if masked else ()
     transformation: optax.GradientTransformation = piece(1.0, 0.9, config.beta2, 1e-8, config.weight_decay, *mask)

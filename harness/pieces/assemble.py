@@ -82,7 +82,8 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
 
 
 def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:
-    """Builds a model that is a piece, or the harness's GPT with pieces as submodules; with adapters if `lora_rank` is set."""
+    """Builds a model that is a piece, or the harness's GPT with pieces as submodules; with adapters if `lora_rank` is
+    set."""
     whole = (pieces.adapted(name, config) for name in MODELS)
     model = next(filter(None, whole), None) or _gpt_builder(config, pieces)
     build = adapt.with_axes(model)
@@ -93,7 +94,8 @@ def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mo
 
 
 def other_model(config: Config, base: Config, pieces: Pieces) -> str:
-    """Why a run has another model than its base, which was trained with the same pieces, and what to do; empty if it has not."""
+    """Why a run has another model than its base, which was trained with the same pieces, and what to do; empty if it
+    has not."""
     names = (*MODELS, *MIXER_PIECES, "GPTBlock", "TokenAndPositionEmbed")
     here, there = ({name for name in names if pieces.uses(name, each)} for each in (config, base))
     name = next((name for name in names if name in there - here), None)
@@ -139,7 +141,8 @@ def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mod
 
 
 def _sharding_rule(config: Config, pieces: Pieces) -> ShardingRule | None:
-    """The sharding rule of the pieces. `partition_spec` knows MiniGPT's names; moments are sharded like their parameter."""
+    """The sharding rule of the pieces. `partition_spec` knows MiniGPT's names; moments are sharded like their
+    parameter."""
     partition_spec: Any = pieces.adapted("partition_spec", config)
     if partition_spec is None:
         return pieces.adapted("fsdp_spec", config)
@@ -220,7 +223,8 @@ def make_batches(config: Config, pieces: Pieces, rows: Rows, process: int, proce
 def generate_tokens(
     config: Config, pieces: Pieces, model: Any, ids: list[int], sampling: Sampling, end: int, number: int
 ) -> Iterator[int]:
-    """The tokens after `ids`, up to `end`: by `decode_step`, by the mixer's own, by `generate`, or by rerunning the window.
+    """The tokens after `ids`, up to `end`: by `decode_step`, by the mixer's own, by `generate`, or by rerunning the
+    window.
 
     `sampling_distribution` chooses the tokens, except in `generate`, which chooses its own.
     """

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-# The parts of a name that say nothing here: how a piece is embedded in the harness's GPT, or its place in a block of problem 40.
+# The parts of a name that say nothing here: how a piece is embedded in the harness's GPT, or its place in a block of
+# problem 40.
 _INSIDE = ("piece", "feed_forward_override", "ff")
 _NAMES = {
     "embed.embedding": "embed",
@@ -27,8 +28,8 @@ _HEADS: dict[str, tuple[tuple[str, int | None], ...]] = {
 def for_pieces(own: Mapping[str, np.ndarray], vocab_size: int) -> Callable[[str], np.ndarray | None]:
     """Finds a parameter of the harness's GPT by its dotted name in a model with pieces of problems 37 to 40.
 
-    Returns None where there is none. `own` has them by the harness's names, with the layers stacked. The blocks of `ModernGPT`
-    have their number in the name.
+    Returns None where there is none. `own` has them by the harness's names, with the layers stacked. The blocks of
+    `ModernGPT` have their number in the name.
     """
     # The blocks of ModernGPT are asked for one by one, and each is a part of a stacked array.
     remembered = functools.cache(own.get)

@@ -1,4 +1,5 @@
-"""The pieces that the harness accepts. One `PieceSpec` says all that is specific to a piece; adding a piece adds a row."""
+"""The pieces that the harness accepts. One `PieceSpec` says all that is specific to a piece; adding a piece adds a
+row."""
 
 import functools
 from collections.abc import Callable, Collection
@@ -20,7 +21,8 @@ def _always(config: Config) -> bool:
 
 
 def of_llamas_kind(config: Config) -> bool:
-    """Whether the parts of problems 37 to 39 can be those of the model: RMSNorm before each part, SwiGLU, rotary positions."""
+    """Whether the parts of problems 37 to 39 can be those of the model: RMSNorm before each part, SwiGLU, rotary
+    positions."""
     kinds = (config.norm, config.norm_kind, config.activation, config.positions)
     return kinds == ("pre", "rmsnorm", "swiglu", "rope") and not config.parallel_residual
 
@@ -44,7 +46,8 @@ def _has_swiglu(config: Config) -> bool:
 
 
 def _has_gqa(config: Config) -> bool:
-    """Whether attention is that of problem 39: without biases, norms of its own, a window, or heads of another width."""
+    """Whether attention is that of problem 39: without biases, norms of its own, a window, or heads of another
+    width."""
     biases = config.model.qkv_bias or config.model.out_bias
     others = config.qk_norm != "none" or config.window or config.head_width or config.rotary_fraction < 1
     return config.mixer == "attention" and _has_unscaled_rope(config) and not biases and not others

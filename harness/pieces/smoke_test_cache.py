@@ -1,6 +1,7 @@
 """Smoke tests that need not run again: those of the same files, with the same code and packages, on the same devices.
 
-This is no proof: a piece may read other files or the clock. An error that a smoke test would have found is then found in the run.
+This is no proof: a piece may read other files or the clock. An error that a smoke test would have found is then found
+in the run.
 """
 
 import contextlib

@@ -51,7 +51,8 @@ def _wrong_output(name: str, got: str, given: str, shape: tuple[int, ...]) -> Sm
 
 
 def filled(make: Callable[[], Any], scale: float = 0.1) -> Any:
-    """The module that `make` returns, with numbers in its parameters that take no random draws: these take long to compile."""
+    """The module that `make` returns, with numbers in its parameters that take no random draws: these take long to
+    compile."""
     parts: Any = nnx.split(nnx.eval_shape(make), nnx.Param, ...)
     graph, parameters, others = parts
     if jax.tree.leaves(others):  # such as the streams of dropout

@@ -36,7 +36,8 @@ def run_train_step(step: Any) -> None:
 
 
 def run_zero_step(zero_step: Any, zero_state: Any) -> None:
-    """One step on one device must change a parameter. The loss of a row is the square of the distance from its number."""
+    """One step on one device must change a parameter. The loss of a row is the square of the distance from its
+    number."""
     mesh = one_device()
 
     def loss_sum(parameters: Any, rows: Array) -> tuple[Array, Array]:

@@ -1,4 +1,5 @@
-"""The pieces of problem 69 as the train step of a run: plain Adam, whose moments are split over the devices along `data`."""
+"""The pieces of problem 69 as the train step of a run: plain Adam, whose moments are split over the devices along
+`data`."""
 
 import dataclasses
 import functools
@@ -27,7 +28,8 @@ class ZeroState(NamedTuple):
 
 
 def is_plain_adam(config: Config) -> bool:
-    """Whether a run with `zero1=true` takes the steps of problem 69: Adam without decay, of whole batches, along `data` alone."""
+    """Whether a run with `zero1=true` takes the steps of problem 69: Adam without decay, of whole batches, along `data`
+    alone."""
     plain = config.optimizer == "adamw" and not config.weight_decay and config.beta2 == BETA2 and config.clip_norm > 0
     whole = config.grad_accumulation_steps == 1 and not config.lora_rank and not config.reward
     return config.zero1 and plain and whole and (config.mesh_shape or (1, 1))[1:] == (1,)

@@ -62,7 +62,8 @@ def _count_targets(ids_BT: jax.Array) -> jax.Array:
 
 
 def open_feed(session: Session) -> Feed:
-    """The batches of this process: rollouts, or the data by the pieces `make_loader` and `shard_batch` if there are any."""
+    """The batches of this process: rollouts, or the data by the pieces `make_loader` and `shard_batch` if there are
+    any."""
     config, pieces = session.config, session.pieces
     if config.reward:
         return RolloutFeed(session, _task(session))
@@ -82,7 +83,8 @@ def check_prompts(session: Session) -> None:
 
 
 def _task(session: Session) -> Task:
-    """What is reinforced. The run keeps a copy of the file that it reads. Raises UsageError if its code is not trusted."""
+    """What is reinforced. The run keeps a copy of the file that it reads. Raises UsageError if its code is not
+    trusted."""
     reward, run = session.config.reward, session.run
     if run.config_file.exists():  # else the command names the file
         require_reward(run, session.config)

@@ -62,7 +62,8 @@ PANELS = {
 
 
 def rewards(metrics: Metrics, title: str) -> str:
-    """Draws the reward over the updates, above what it may cost: distance from the base, variety, length, validation loss."""
+    """Draws the reward over the updates, above what it may cost: distance from the base, variety, length, validation
+    loss."""
     return _picture(title, [_panel(metrics, key, label) for key, label in PANELS.items()], "update", PANEL_HEIGHT)
 
 

@@ -32,7 +32,8 @@ _COMMANDS = (*_NUMBERS, "again", "help", "new", "quit")
 
 
 class Chat:
-    """Answers lines: beginnings of stories, or messages to a model that learned from dialogues; and commands with a slash.
+    """Answers lines: beginnings of stories, or messages to a model that learned from dialogues; and commands with a
+    slash.
 
     Programs stay compiled between them.
     """
@@ -49,7 +50,8 @@ class Chat:
         list(islice(self.session.tokens(self.model, ids, self.sampling), 2))
 
     def answer(self, line: str) -> Iterator[str]:
-        """The parts of the answer to a line, as they are generated. Raises UsageError for a command that is not valid."""
+        """The parts of the answer to a line, as they are generated. Raises UsageError for a command that is not
+        valid."""
         if not line.startswith("/"):
             if not self.session.template:
                 self._said.clear()

@@ -32,8 +32,8 @@ ROWS = {  # label and format of each figure
 def compare(runs: Sequence[Run]) -> dict[str, Any]:
     """The comparison as a record for JSON. Its lists have one value per run; None is unknown.
 
-    `at_step` and `at_tokens` hold the losses at the last step and at the last number of tokens with a validation in every run,
-    or None if there is none. `notes` says which losses do not compare.
+    `at_step` and `at_tokens` hold the losses at the last step and at the last number of tokens with a validation in
+    every run, or None if there is none. `notes` says which losses do not compare.
     """
     configs, metrics = [run.config() for run in runs], [run.metrics() for run in runs]
     return {
@@ -73,7 +73,8 @@ def table(comparison: dict[str, Any]) -> str:
 
 
 def _told(values: Sequence[Any]) -> list[str]:
-    """The values of a setting as text. Of lists, such as the names and hashes of pieces, only what not all runs have."""
+    """The values of a setting as text. Of lists, such as the names and hashes of pieces, only what not all runs
+    have."""
     if not any(isinstance(value, tuple) for value in values):
         return [*map(str, values)]
     shared = set.intersection(*map(set, values))

@@ -24,7 +24,8 @@ DIVERGED = 1.1  # times the lowest smoothed loss: gradients are clipped, so a lo
 
 @dataclasses.dataclass(frozen=True)
 class RangeTest:
-    """The losses of a range test, up to the step at which it diverged, if it did. All arrays have one number per step."""
+    """The losses of a range test, up to the step at which it diverged, if it did. All arrays have one number per
+    step."""
 
     rates: np.ndarray
     losses: np.ndarray

@@ -87,7 +87,8 @@ class Run:
         return self.folder / f"reward{original.suffix}"
 
     def data_key(self) -> str:
-        """The key of the data that the run was trained on; empty if it was not recorded. Raises UsageError for another file."""
+        """The key of the data that the run was trained on; empty if it was not recorded. Raises UsageError for another
+        file."""
         return str(self._data().get("key", ""))
 
     def _data(self) -> dict[str, Any]:
@@ -131,7 +132,8 @@ class Run:
         files.replace(self.data_file, json.dumps(record) + "\n", durable=True)
 
     def base(self) -> BaseRecord | None:
-        """The checkpoint that an existing run was fine-tuned from, if it is recorded. Raises UsageError for another file."""
+        """The checkpoint that an existing run was fine-tuned from, if it is recorded. Raises UsageError for another
+        file."""
         if not (self.config_file.exists() and self.base_file.exists()):
             return None
         try:
@@ -146,10 +148,11 @@ class Run:
         files.replace(self.base_file, json.dumps(base._asdict()) + "\n", durable=True)
 
     def create_or_check(self, config: Config) -> bool:
-        """Creates the folder, or checks that an existing one has the same settings, or fewer steps. Returns whether it existed.
+        """Creates the folder, or checks that an existing one has the same settings, or fewer steps. Returns whether it
+        existed.
 
-        Raises UsageError, listing the differences, if the settings that change the result differ, and if the checkpoints of an
-        existing run are gone: training would start over and overwrite its metrics.
+        Raises UsageError, listing the differences, if the settings that change the result differ, and if the
+        checkpoints of an existing run are gone: training would start over and overwrite its metrics.
         """
         if self.config_file.exists():
             stored = self.config()
@@ -236,7 +239,8 @@ class MetricsWriter:
             self._flushed = now
 
     def sync(self) -> None:
-        """Waits until all lines are on disk. Called before a checkpoint, so that no checkpoint is ahead of the metrics."""
+        """Waits until all lines are on disk. Called before a checkpoint, so that no checkpoint is ahead of the
+        metrics."""
         self._file.flush()
         os.fsync(self._file.fileno())
 

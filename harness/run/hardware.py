@@ -25,7 +25,8 @@ MEASURED_SIZE = 1536
 
 @functools.cache
 def peak_flops(dtype: str) -> float:
-    """The peak rate of one device in FLOP/s in a dtype: from the table, otherwise measured with large matrix products."""
+    """The peak rate of one device in FLOP/s in a dtype: from the table, otherwise measured with large matrix
+    products."""
     if listed := listed_flops(jax.devices()[0].device_kind, dtype):
         return listed
     square = jnp.ones((MEASURED_SIZE, MEASURED_SIZE), jnp.dtype(dtype))
@@ -53,7 +54,8 @@ def listed_flops(device_kind: str, dtype: str = "bfloat16") -> float | None:
 
 
 def flops_per_token(config: ModelConfig) -> float:
-    """FLOPs to train on one token: 2 per weight in the forward pass and 4 in the backward pass, plus the mixing of positions."""
+    """FLOPs to train on one token: 2 per weight in the forward pass and 4 in the backward pass, plus the mixing of
+    positions."""
     D, F, V, L = config.d_model, config.d_ff, config.vocab_size, config.num_layers
     kinds = {config: L}
     if config.attention_every:
@@ -76,8 +78,8 @@ def _mixer_costs(config: ModelConfig) -> tuple[int, float]:
         config.mixer == "state_space"
     ):  # for each number of a state: its decay, its input, a sum of products, and that of the output
         return 4 * D * D + 2 * D * N, 6.0 * D * N
-    # Scores and mix: 2 for each number of a query and of a value, for each of the S positions in view, of which the mask leaves a
-    # half, or the window.
+    # Scores and mix: 2 for each number of a query and of a value, for each of the S positions in view, of which the
+    # mask leaves a half, or the window.
     T, W = config.context, config.window or config.context
     in_view = min(T, W) * (1 - min(T, W) / (2 * T))
     if config.mixer == "latent_attention":  # which makes the keys and values of all heads in training

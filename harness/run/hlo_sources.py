@@ -45,8 +45,8 @@ class Frame(NamedTuple):
 def operations(text: str, folders: tuple[Path, ...]) -> dict[str, Operation]:
     """The origin of each instruction of `compiled.as_text()`. Source lines are those of files below `folders`.
 
-    An instruction that records no origin, such as some fusions, has that of the computation that it calls. One that calls none
-    was added by XLA, such as a copy.
+    An instruction that records no origin, such as some fusions, has that of the computation that it calls. One that
+    calls none was added by XLA, such as a copy.
     """
     innermost = _innermost_frames(text, folders)
     found: dict[str, Operation] = {}

@@ -13,7 +13,8 @@ from harness.processes import decided_by_first
 
 
 class Hook(NamedTuple):
-    """Work that is due every so many steps and after the last one, and if `minutes` is set, so long after the last time."""
+    """Work that is due every so many steps and after the last one, and if `minutes` is set, so long after the last
+    time."""
 
     every: int
     run: Callable[[], None]
@@ -46,8 +47,8 @@ class Hooks:
 class Aside:
     """Runs work that training need not wait for in a thread, one after another.
 
-    An error of a piece is raised by the next call. Any other one, such as that of a full disk, is reported once for each name:
-    training needs none of this work.
+    An error of a piece is raised by the next call. Any other one, such as that of a full disk, is reported once for
+    each name: training needs none of this work.
     """
 
     def __init__(self, mesh: jax.sharding.Mesh, log: Callable[[str], None]):

@@ -36,14 +36,16 @@ OnStep = Callable[[int, dict[str, Any]], None]
 
 
 def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | None = None) -> bool:
-    """Trains to the last step, from the latest checkpoint if there is one. Returns False if a signal stopped it earlier.
+    """Trains to the last step, from the latest checkpoint if there is one. Returns False if a signal stopped it
+    earlier.
 
-    With `on_step`, calls it with the number of steps and the last line of metrics, instead of showing progress and writing charts
-    and samples. Raises HarnessError if the gradients of many steps in a row are not finite.
+    With `on_step`, calls it with the number of steps and the last line of metrics, instead of showing progress and
+    writing charts and samples. Raises HarnessError if the gradients of many steps in a row are not finite.
     """
     run, config = session.run, session.config
     require_installed(config)
-    # Before the folder is made: a run that cannot start leaves none. One process tokenizes, and the others read what it wrote.
+    # Before the folder is made: a run that cannot start leaves none. One process tokenizes, and the others read what it
+    # wrote.
     data = processes.first_alone(lambda: session.prepared)
     with contextlib.ExitStack() as locks, jax.set_mesh(session.mesh):
 
@@ -215,7 +217,8 @@ class _Loop:
         self._drain(lambda: None)
         last = self.metrics.last
         loss = last["validation_loss"]
-        # Without a validation, the loss of the step itself says whether its state is good, unless its update was skipped.
+        # Without a validation, the loss of the step itself says whether its state is good, unless its update was
+        # skipped.
         is_bad = loss is None and not self.metrics.skipped_in_a_row and not is_good(last["loss"])
         with self.metrics.untimed():
             self.checkpointer.save(self.step, self.state, self.feed.get_state(), last["loss"] if is_bad else loss)
@@ -250,7 +253,8 @@ class _Loop:
 
 
 def _copied(tree: Any, mesh: Mesh) -> Any:
-    """A copy of parameters. With several processes, whole ones on a device of this process: all must call this alike."""
+    """A copy of parameters. With several processes, whole ones on a device of this process: all must call this
+    alike."""
     if jax.process_count() == 1:
         return _copy(tree)
     whole = _gather(mesh)(tree)
@@ -278,7 +282,8 @@ def _sizes(session: Session, state: Any) -> str:
 
 @contextlib.contextmanager
 def _stopping() -> Iterator[Callable[[int], bool]]:
-    """Yields a function that says after each step whether a signal asks to stop. Several processes stop after the same step.
+    """Yields a function that says after each step whether a signal asks to stop. Several processes stop after the same
+    step.
 
     A second signal to a single process raises KeyboardInterrupt: no checkpoint is saved.
     """

@@ -29,7 +29,8 @@ class PendingStep(NamedTuple):
 
 
 class Metrics:
-    """The lines of metrics up to the present step. The first process writes them to metrics.jsonl, and reads earlier ones."""
+    """The lines of metrics up to the present step. The first process writes them to metrics.jsonl, and reads earlier
+    ones."""
 
     def __init__(self, session: Session, step: int, log: Log):
         config, run = session.config, session.run
@@ -117,13 +118,15 @@ class Metrics:
         self._memory = memory_bytes()
 
     def speed(self) -> float:
-        """The median of tokens/s since the last call. One step says little, since those before a validation are waited for."""
+        """The median of tokens/s since the last call. One step says little, since those before a validation are waited
+        for."""
         speed = statistics.median(line["tokens_per_s"] for line in self.lines[self._said :])
         self._said = len(self.lines)
         return speed
 
     def is_out_of_patience(self) -> bool:
-        """Whether the last `patience` validation losses were no better than one before them. The first process has them all."""
+        """Whether the last `patience` validation losses were no better than one before them. The first process has them
+        all."""
         patience = self.session.config.patience
         if not patience:
             return False

@@ -1,4 +1,5 @@
-"""`debug_nans`: stops at the first step whose loss or gradients are not finite, and finds the operation that gives NaN."""
+"""`debug_nans`: stops at the first step whose loss or gradients are not finite, and finds the operation that gives
+NaN."""
 
 import math
 from collections.abc import Callable
@@ -21,8 +22,9 @@ TrainStep = Callable[[State, Any], tuple[State, StepMetrics]]
 def stop_at_nan(functions: StepFunctions, workspace: Path | None) -> TrainStep:
     """A train step that raises HarnessError if its loss or its gradients are not finite.
 
-    It runs such a step again from a copy of the state, with a check of each operation (`jax.experimental.checkify`). The error
-    names the innermost line of the harness or of the workspace. Needs memory for a second state, and waits for each step.
+    It runs such a step again from a copy of the state, with a check of each operation (`jax.experimental.checkify`).
+    The error names the innermost line of the harness or of the workspace. Needs memory for a second state, and waits
+    for each step.
     """
     folders = [Path(harness.__file__).parent, *([workspace.absolute()] if workspace else [])]
     checked = checkify.checkify(functions.train_step, errors=checkify.nan_checks)

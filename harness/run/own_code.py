@@ -1,4 +1,5 @@
-"""The code that the folder of a run brings: its pieces, and the program of its reward. Other people's runs only if trusted.
+"""The code that the folder of a run brings: its pieces, and the program of its reward. Other people's runs only if
+trusted.
 
 Code is trusted by its content, so a run that was made here may be moved, and a changed file is refused.
 """

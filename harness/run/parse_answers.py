@@ -1,9 +1,9 @@
 r"""Answers in texts: the number or the expression that a continuation ends with.
 
-An answer is marked: by `\boxed{42}`, `#### 42`, `The answer is 42`, or `= 42`, the first of these forms that occurs, at its last
-occurrence. Without a mark, the whole text must be the answer. Nothing after the number may change it. After a
-mark, `42 + 1`, `42 or 43`, `42 million` and `4,2` all count as no answer: to miss a right answer costs one sample, but the model
-would learn from a wrong one.
+An answer is marked: by `\boxed{42}`, `#### 42`, `The answer is 42`, or `= 42`, the first of these forms that occurs, at
+its last occurrence. Without a mark, the whole text must be the answer. Nothing after the number may change it. After a
+mark, `42 + 1`, `42 or 43`, `42 million` and `4,2` all count as no answer: to miss a right answer costs one sample, but
+the model would learn from a wrong one.
 """
 
 import ast

@@ -28,8 +28,9 @@ class PassRates:
     def at(self, k: int) -> tuple[float, float, float]:
         """pass@k: the chance that at least one of k answers is right; and the ends of its 95% interval.
 
-        The interval is that of Wilson (1927), with the problems as the sample. The estimate for one problem lies between 0 and
-        1, so it varies at most as much as a coin: the interval is never too narrow, and not empty if all or none are solved.
+        The interval is that of Wilson (1927), with the problems as the sample. The estimate for one problem lies
+        between 0 and 1, so it varies at most as much as a coin: the interval is never too narrow, and not empty if all
+        or none are solved.
         """
         P, N = self.solved_PN.shape
         rate = float(np.mean([pass_at_k(int(solved), N, k) for solved in self.solved_PN.sum(axis=1)]))

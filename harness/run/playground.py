@@ -1,7 +1,7 @@
 """Samples from a run and shows what its model computes: the probability of each token, and where attention goes.
 
-A program of its own (`harness playground`): the studio starts it, because a run's pieces are a learner's code. It reads requests
-and writes answers, one line of JSON each.
+A program of its own (`harness playground`): the studio starts it, because a run's pieces are a learner's code. It reads
+requests and writes answers, one line of JSON each.
 """
 
 import base64
@@ -173,8 +173,8 @@ def _next(graph: Any) -> Any:
 def answer_requests(open_session: Callable[[], Session]) -> None:
     """Answers the requests on stdin until it ends.
 
-    A request is an object with `kind` (`read`, `sample`, `settings`, `stop` or `attention`) and `page`, which its answers
-    repeat. `sample` ends early at a `stop` or another request of the same page.
+    A request is an object with `kind` (`read`, `sample`, `settings`, `stop` or `attention`) and `page`, which its
+    answers repeat. `sample` ends early at a `stop` or another request of the same page.
     """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what pieces print is no answer
@@ -197,7 +197,8 @@ class _Conversation:
         self.waiting: list[dict[str, Any] | None] = []
 
     def run(self, open_session: Callable[[], Session]) -> None:
-        """Loads the model and answers until the end of the requests. Raises HarnessError if the run cannot be loaded."""
+        """Loads the model and answers until the end of the requests. Raises HarnessError if the run cannot be
+        loaded."""
         playground = Playground(open_session())
         with jax.set_mesh(playground.session.mesh):
             while (request := self.waiting.pop(0) if self.waiting else self.requests.get()) is not None:

@@ -58,7 +58,8 @@ def _number(loss: float | None) -> str:
 
 
 def reward_summary(session: Session) -> dict[str, float]:
-    """The mean rewards of the first and last ten updates, or fewer, and the KL divergence of the last ones; empty without any."""
+    """The mean rewards of the first and last ten updates, or fewer, and the KL divergence of the last ones; empty
+    without any."""
     entries = [entry for entry in session.run.metrics() if "reward" in entry]
     if not entries:
         return {}

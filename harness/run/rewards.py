@@ -49,7 +49,8 @@ def sentences(text: str) -> int:
 
 
 def _from_file(path: Path, name: str) -> Reward:
-    """The function `name(prompt, continuation, ended)` of a Python file. Its errors become a PieceError with the line."""
+    """The function `name(prompt, continuation, ended)` of a Python file. Its errors become a PieceError with the
+    line."""
     function = functions_of(path).get(name)
     if not callable(function):
         raise UsageError(f"{path} has no function `{name}`.")

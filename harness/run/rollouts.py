@@ -137,7 +137,8 @@ def room(config: Config) -> int:
 def continued(
     session: Session, model: Any, prompts: Sequence[Prompt], first: int, temperature: float = 1.0
 ) -> Iterable[list[int]]:
-    """A continuation of each prompt. At temperature 1, from the model's own distribution: the policy that is trained."""
+    """A continuation of each prompt. At temperature 1, from the model's own distribution: the policy that is
+    trained."""
     config = session.config
     sampling = Sampling(temperature=temperature, top_p=1.0, seed=config.seed, max_tokens=room(config))
     return session.samples(model, [prompt.ids for prompt in prompts], sampling, first, width=config.prompt_tokens)

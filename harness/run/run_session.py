@@ -174,7 +174,8 @@ class Session:
 
     @functools.cached_property
     def ngrams(self) -> NgramLoss | None:
-        """The losses of n-gram models on the same data. None where they say nothing: copies, mixtures, dialogues, other data."""
+        """The losses of n-gram models on the same data. None where they say nothing: copies, mixtures, dialogues, other
+        data."""
         config = self.config
         if config.objective != "next_token" or config.has_dialogues or self.held_out or self.prepared.parts:
             return None
@@ -210,9 +211,9 @@ class Session:
     ) -> Iterable[list[int]]:
         """A continuation of each prompt, sampled together where the model has the harness's cache.
 
-        Prompt i is sample `first + i` of the seed, as in `tokens`. With a `width`, prompts of any length up to that may be in one
-        batch, and all batches share one program; without, they have one length. With a width and `cache_blocks`, the batch may
-        have any size, and prompts that are equal in a row share their cache.
+        Prompt i is sample `first + i` of the seed, as in `tokens`. With a `width`, prompts of any length up to that may
+        be in one batch, and all batches share one program; without, they have one length. With a width and
+        `cache_blocks`, the batch may have any size, and prompts that are equal in a row share their cache.
         """
         cache = assemble.paging(self.config, self.pieces)
         if width and cache:
@@ -252,8 +253,8 @@ class Session:
     def bits_per_byte(self, loss: float | None) -> float | None:
         """A loss of `validate` in bits per UTF-8 byte of the text, which does not depend on the tokenizer.
 
-        The loss of end-of-text counts, its bytes do not: predicting where a story ends is part of the cost of its text. None if
-        there is no loss, or no number of bytes. Formula: Gao et al. 2020, "The Pile", section 3.
+        The loss of end-of-text counts, its bytes do not: predicting where a story ends is part of the cost of its text.
+        None if there is no loss, or no number of bytes. Formula: Gao et al. 2020, "The Pile", section 3.
         """
         return loss / math.log(2) / self._bytes_per_target if loss is not None and self._bytes_per_target else None
 
@@ -282,7 +283,8 @@ def open_session(run: Run, config: Config, pieces: Pieces | None, *, log: Log, q
 
 
 def _what_is_traced(config: Config) -> Config:
-    """The settings that the step functions depend on: not which data, what is reported, or how continuations are sampled."""
+    """The settings that the step functions depend on: not which data, what is reported, or how continuations are
+    sampled."""
     kind = HUGGING_FACE if config.base.startswith(HUGGING_FACE) else config.base and "base"
     return dataclasses.replace(config, data=Config.data, base=kind, **vars(ReportConfig()), **vars(CacheConfig()))
 
@@ -306,12 +308,14 @@ class _Used:
 
 @functools.lru_cache(maxsize=8)
 def _functions(config: Config, mesh: Mesh, used: _Used) -> StepFunctions:
-    """The step functions of a session. Sessions with the same settings and pieces share what JAX has traced and compiled."""
+    """The step functions of a session. Sessions with the same settings and pieces share what JAX has traced and
+    compiled."""
     return make_step_functions(config, mesh, make_recipe(config, mesh, used.pieces))
 
 
 def make_recipe(config: Config, mesh: Mesh, pieces: Pieces | None) -> Recipe:
-    """The recipe of a run: the harness's own, with the pieces if there are any, and with the loss of its reward if it has one."""
+    """The recipe of a run: the harness's own, with the pieces if there are any, and with the loss of its reward if it
+    has one."""
     recipe = default_recipe(config, mesh) if pieces is None else assemble.recipe_from(config, mesh, pieces)
     if not config.reward:
         return recipe

@@ -1,7 +1,7 @@
 """Signals that are noted and answered at a convenient moment.
 
-JAX runs Python code inside garbage collection, where Python ignores an exception such as KeyboardInterrupt: raising it would lose
-the signal.
+JAX runs Python code inside garbage collection, where Python ignores an exception such as KeyboardInterrupt: raising it
+would lose the signal.
 """
 
 import contextlib

@@ -1,4 +1,5 @@
-"""The state of a run: at its start, and from a checkpoint. It starts from random parameters, or from those of a base."""
+"""The state of a run: at its start, and from a checkpoint. It starts from random parameters, or from those of a
+base."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -205,7 +206,8 @@ def _loaded_by_piece(pieces: Pieces, config: Config, tensors: dict[str, np.ndarr
 
 
 def base_model(session: Session) -> Any:
-    """The model that a run of this session would start from, without an optimizer. Raises UsageError as `initial_state` does."""
+    """The model that a run of this session would start from, without an optimizer. Raises UsageError as `initial_state`
+    does."""
     return session.functions.model(completed(session, session.functions.abstract_state))
 
 
@@ -233,7 +235,8 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
 
 
 def best_sample(session: Session) -> tuple[int, str]:
-    """The step of the best checkpoint, and its sample, which training has written unless samples have an interval of their own.
+    """The step of the best checkpoint, and its sample, which training has written unless samples have an interval of
+    their own.
 
     Raises UsageError if there is no checkpoint, HarnessError if it is corrupt.
     """

@@ -65,8 +65,8 @@ class Profile:
 def profile(session: Session, steps: int, folder: Path) -> Profile:
     """Profiles `steps` train steps from an initial state, on the run's data, and writes a trace to `folder`.
 
-    Changes nothing in the run. Steps are timed before the trace starts, because tracing slows them down. Raises PieceError if
-    a piece fails.
+    Changes nothing in the run. Steps are timed before the trace starts, because tracing slows them down. Raises
+    PieceError if a piece fails.
     """
     config, feed = session.config, open_feed(session)
     with jax.set_mesh(session.mesh):
@@ -134,7 +134,8 @@ def operation_times(trace: ProfileData, text: str, origins: dict[str, Operation]
                 origin = origins.get(str(stats.get("hlo_op", "")))
                 if origin is None or stats.get("hlo_module") != module:
                     continue
-                # By its middle, because times are rounded: an operation may seem to begin before the end of the one before.
+                # By its middle, because times are rounded: an operation may seem to begin before the end of the one
+                # before.
                 while open_events and open_events[-1][1] <= event.start_ns + event.duration_ns / 2:
                     open_events.pop()
                 if open_events:

@@ -79,7 +79,8 @@ def get_problems(name: str) -> Problems:
 def open_task(
     reward: str, config: Config, tokenizer: tiktoken.Encoding, template: Template | None, stories: Callable[[], Tokens]
 ) -> Task:
-    """The task of a reward: that which it names, or continuing stories. Raises UsageError if it does not fit the settings."""
+    """The task of a reward: that which it names, or continuing stories. Raises UsageError if it does not fit the
+    settings."""
     if reward.startswith(TASK):
         task = text_task(get_problems(reward.removeprefix(TASK)), config, tokenizer, template)
     else:
@@ -95,7 +96,8 @@ def open_task(
 def text_task(
     problems: Problems, config: Config, tokenizer: tiktoken.Encoding, template: Template | None = None
 ) -> Task:
-    """The task of these problems, each after the system prompt, by the chat template if the model has learned from dialogues.
+    """The task of these problems, each after the system prompt, by the chat template if the model has learned from
+    dialogues.
 
     Those with more than `prompt_tokens` tokens are left out.
     """
@@ -194,7 +196,8 @@ def _is_countdown(question: str, continuation: str, ended: bool, answer: tuple[l
 
 
 def _gsm8k(file: Path) -> list[Problem]:
-    """The problems of a file in the format of GSM8K (Cobbe et al. 2021): lines of JSON, with the answer after `####`."""
+    """The problems of a file in the format of GSM8K (Cobbe et al. 2021): lines of JSON, with the answer after
+    `####`."""
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -217,7 +220,8 @@ def _gsm8k(file: Path) -> list[Problem]:
 
 
 def _of_file(file: Path) -> Problems:
-    """The functions `problem(rng)`, `reward(prompt, continuation, answer)` and, if there is one, `has_form(continuation)`."""
+    """The functions `problem(rng)`, `reward(prompt, continuation, answer)` and, if there is one,
+    `has_form(continuation)`."""
     functions = functions_of(file)
     for name in ("problem", "reward"):
         if not callable(functions.get(name)):

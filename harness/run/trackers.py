@@ -1,7 +1,9 @@
-"""Trackers: CSV, TensorBoard, Weights & Biases. Each follows metrics.jsonl in a thread of its own, so training never waits.
+"""Trackers: CSV, TensorBoard, Weights & Biases. Each follows metrics.jsonl in a thread of its own, so training never
+waits.
 
-A tracker reads the file from its first line in every execution of a run, and replaces what an earlier execution left. The
-curves are therefore those of metrics.jsonl after a kill and a resume, and when a tracker is turned on in the middle of a run.
+A tracker reads the file from its first line in every execution of a run, and replaces what an earlier execution left.
+The curves are therefore those of metrics.jsonl after a kill and a resume, and when a tracker is turned on in the middle
+of a run.
 """
 
 import contextlib
@@ -56,7 +58,8 @@ def require_installed(config: Config) -> None:
 
 @contextlib.contextmanager
 def tracking(run: Run, config: Config, log: Log) -> Iterator[None]:
-    """Passes the metrics and samples that the run writes to its trackers, until the block ends and all have been passed.
+    """Passes the metrics and samples that the run writes to its trackers, until the block ends and all have been
+    passed.
 
     A tracker that fails is turned off and reported once through `log`.
     """
@@ -96,7 +99,8 @@ def _follow(name: str, run: Run, config: Config, finished: threading.Event, log:
 
 
 def _entries(path: Path, finished: threading.Event) -> Iterator[Entry | None]:
-    """The lines of metrics.jsonl, also those written until `finished` is set. None whenever there is no further one yet."""
+    """The lines of metrics.jsonl, also those written until `finished` is set. None whenever there is no further one
+    yet."""
     with path.open(encoding="utf-8") as file:
         line = ""
         while True:
@@ -113,7 +117,8 @@ def _entries(path: Path, finished: threading.Event) -> Iterator[Entry | None]:
 
 
 def _pass_samples(tracker: Tracker, run: Run, times: dict[int, Entry], passed: set[Path]) -> None:
-    """Passes the new samples of steps that have been passed. A sample may be written after the metrics of later steps."""
+    """Passes the new samples of steps that have been passed. A sample may be written after the metrics of later
+    steps."""
     for file in sorted(set(run.samples.glob("*.txt")) - passed):
         if entry := times.get(int(file.stem)):
             tracker.sample(entry, file.read_text("utf-8"))

@@ -1,10 +1,11 @@
-"""Checkpoints by Orbax: asynchronous, with a checksum for each array. The last ones, the best and the last good one are kept.
+"""Checkpoints by Orbax: asynchronous, with a checksum for each array. The last ones, the best and the last good one are
+kept.
 
 A checkpoint is good unless its loss is known and not finite.
 
-Arrays are stored under dotted names such as `0.blocks.ff1.kernel`, where 0 is the model and 1 the optimizer. Orbax moves a
-checkpoint into place once it is complete, so an interrupted save leaves no checkpoint. Typed PRNG keys, such as those of
-dropout layers, are stored as their key data.
+Arrays are stored under dotted names such as `0.blocks.ff1.kernel`, where 0 is the model and 1 the optimizer. Orbax
+moves a checkpoint into place once it is complete, so an interrupted save leaves no checkpoint. Typed PRNG keys, such as
+those of dropout layers, are stored as their key data.
 """
 
 import contextlib
@@ -58,7 +59,8 @@ def is_good(loss: float | None) -> bool:
 
 
 def best_step(losses: Mapping[int, float | None]) -> int | None:
-    """The step with the lowest finite loss. Without one, the last good step or else the last step; None without any step."""
+    """The step with the lowest finite loss. Without one, the last good step or else the last step; None without any
+    step."""
     validated = {step: loss for step, loss in losses.items() if loss is not None and math.isfinite(loss)}
     last = last_good_step(losses)
     return min(validated, key=lambda step: validated[step]) if validated else last or max(losses, default=None)
@@ -75,7 +77,8 @@ def kept_steps(losses: Mapping[int, float | None], last: int) -> set[int]:
 
 
 def drop_bad(folder: Path | epath.Path, losses: Mapping[int, float | None], log: Any) -> None:
-    """Moves the checkpoints after the last good one out of the way, and says so. Raises HarnessError if there is no good one."""
+    """Moves the checkpoints after the last good one out of the way, and says so. Raises HarnessError if there is no
+    good one."""
     good = last_good_step(losses)
     bad = [step for step in sorted(losses, reverse=True) if step > (good or 0)]
     if bad and good is None:
@@ -255,7 +258,8 @@ class OrbaxCheckpointer:
     def restore_latest(self, abstract: Any, log: Any) -> Restored | None:
         """The latest good and intact checkpoint, or None if there are no checkpoints.
 
-        Moves later ones and corrupt ones out of the way and reports them through `log`. Raises HarnessError if none is left.
+        Moves later ones and corrupt ones out of the way and reports them through `log`. Raises HarnessError if none is
+        left.
         """
         losses = self.losses()
         decided_by_first(lambda: drop_bad(self.folder, losses, log))
@@ -293,7 +297,8 @@ _report_others = sys.unraisablehook
 
 
 def _report_unraisable(unraisable: Any) -> None:
-    """Ignores the errors of writes that TensorStore still reports to Orbax's event loop after the first one has closed it."""
+    """Ignores the errors of writes that TensorStore still reports to Orbax's event loop after the first one has closed
+    it."""
     if str(unraisable.exc_value) != "Event loop is closed":
         _report_others(unraisable)
 

@@ -1,7 +1,8 @@
 """Reinforcement learning by group-relative policy optimization (Shao et al. 2024, DeepSeekMath, section 4.1).
 
-Several continuations of the same prompt form a group. A continuation is reinforced if its reward is above the mean of its
-group. By default, tokens of all continuations have the same weight (Yu et al. 2025, DAPO), so long ones are not favored.
+Several continuations of the same prompt form a group. A continuation is reinforced if its reward is above the mean of
+its group. By default, tokens of all continuations have the same weight (Yu et al. 2025, DAPO), so long ones are not
+favored.
 """
 
 import functools
@@ -33,8 +34,8 @@ class Rollouts(NamedTuple):
 def advantages(rewards_GK: Float[np.ndarray, "G K"], *, scaled: bool = True) -> Float[np.ndarray, "G K"]:
     """Rewards of G groups of K continuations, centered within each group. A group of equal rewards has none.
 
-    `scaled` divides them by the deviation of the group. Without it, groups of nearly equal rewards have small advantages (Liu et
-    al. 2025, "Understanding R1-Zero-like training").
+    `scaled` divides them by the deviation of the group. Without it, groups of nearly equal rewards have small
+    advantages (Liu et al. 2025, "Understanding R1-Zero-like training").
     """
     centered_GK = rewards_GK - rewards_GK.mean(axis=1, keepdims=True)
     deviation_G1 = rewards_GK.std(axis=1, keepdims=True)
@@ -62,10 +63,12 @@ def log_probabilities(config: Config, model: Any, ids_BW: Int[Array, "B W"]) -> 
 
 
 def loss_sum(config: Config, model: Any, rollouts: Rollouts, key: Any) -> tuple[Array, Array, dict[str, Array]]:
-    """The sum of the losses: minus the clipped gain, plus `kl_weight` times the KL divergence; and what it is divided by.
+    """The sum of the losses: minus the clipped gain, plus `kl_weight` times the KL divergence; and what it is divided
+    by.
 
-    With `loss_mean=token`, all sampled tokens have the same weight. With `sequence`, all continuations have, as in the paper: the
-    losses of each are divided by its length. The last sum is that of the tokens whose gain is cut off by the clip.
+    With `loss_mean=token`, all sampled tokens have the same weight. With `sequence`, all continuations have, as in the
+    paper: the losses of each are divided by its length. The last sum is that of the tokens whose gain is cut off by the
+    clip.
     """
     del key  # no dropout: the ratio compares two runs of one function
     new_BT, _ = log_probabilities(config, model, rollouts.ids_BW)
@@ -91,7 +94,8 @@ def loss_sum(config: Config, model: Any, rollouts: Rollouts, key: Any) -> tuple[
 
 
 def reinforced(config: Config, recipe: Recipe, rollout_loss: LossSum | None = None) -> Recipe:
-    """The recipe with this loss, or with `rollout_loss`: both are computed from `Rollouts`. Validation keeps its own."""
+    """The recipe with this loss, or with `rollout_loss`: both are computed from `Rollouts`. Validation keeps its
+    own."""
     gradients = functools.partial(mean_gradients, microbatches=config.grad_accumulation_steps, trained=recipe.trained)
     return replace(
         recipe,
@@ -106,8 +110,8 @@ def reinforced(config: Config, recipe: Recipe, rollout_loss: LossSum | None = No
 def scorer(config: Config, graph: Any) -> Any:
     """A jitted function of a policy's parameters, of those that its base has in their place, and of rows.
 
-    Returns the log-probabilities under both, and the entropies of the policy. Without a base (None), there are none of it. Takes
-    as many parts of the rows in sequence as the updates do, with the memory of one.
+    Returns the log-probabilities under both, and the entropies of the policy. Without a base (None), there are none of
+    it. Takes as many parts of the rows in sequence as the updates do, with the memory of one.
     """
     parts = config.rollout_updates * config.grad_accumulation_steps
 

@@ -16,8 +16,8 @@ from harness.config import OptimizerConfig
 from harness.training.sharding import path_names
 
 MUON_BETA = 0.95
-# The axes of a kernel that are a matrix, counted from the end, where they are not the last two. All other axes are layers,
-# or q, k and v, each of which is a matrix of its own.
+# The axes of a kernel that are a matrix, counted from the end, where they are not the last two. All other axes are
+# layers, or q, k and v, each of which is a matrix of its own.
 MUON_AXES = {
     "qkv": optax.contrib.MuonDimensionNumbers(-4, (-2, -1)),
     "kv": optax.contrib.MuonDimensionNumbers(-4, (-2, -1)),
@@ -36,7 +36,8 @@ Guard = Callable[[optax.GradientTransformation], optax.GradientTransformation]
 def learning_rate(config: OptimizerConfig) -> optax.Schedule:
     """The learning rate of update 0, 1, ...
 
-    Linear warm-up from 1e-5 of the peak, then a cosine that reaches `final_lr_fraction` of the peak at the schedule's end.
+    Linear warm-up from 1e-5 of the peak, then a cosine that reaches `final_lr_fraction` of the peak at the schedule's
+    end.
     """
     peak, steps = config.learning_rate, config.schedule_steps or config.steps
     if not config.warmup_steps:
@@ -65,7 +66,8 @@ def decayed(decay: str, parameters: PyTree) -> PyTree:
 
 
 def muon_axes(parameters: PyTree) -> PyTree:
-    """The axes of each kernel that Muon updates; None for all other parameters, such as embeddings, head, biases and scales."""
+    """The axes of each kernel that Muon updates; None for all other parameters, such as embeddings, head, biases and
+    scales."""
 
     def axes(path: tuple[Any, ...], leaf: jax.Array) -> optax.contrib.MuonDimensionNumbers | None:
         names = path_names(path)
@@ -79,7 +81,8 @@ def muon_axes(parameters: PyTree) -> PyTree:
 def with_muon(weight_decay: float, rest: optax.GradientTransformation) -> optax.GradientTransformation:
     """Muon (Jordan et al. 2024) with a rate of 1 for kernels, `rest` for the others.
 
-    Updates have the size of AdamW's (Liu et al. 2025), so that both have the same learning rate. The same as problem 46.
+    Updates have the size of AdamW's (Liu et al. 2025), so that both have the same learning rate. The same as problem
+    46.
     """
 
     def scaled(updates: PyTree, _: PyTree) -> PyTree:
@@ -108,7 +111,8 @@ def with_muon(weight_decay: float, rest: optax.GradientTransformation) -> optax.
 
 
 def without_empty_variables(inner: optax.GradientTransformation) -> optax.GradientTransformation:
-    """The same, whose first state has no variables without an array, which `optax.partition` leaves where it masks parameters.
+    """The same, whose first state has no variables without an array, which `optax.partition` leaves where it masks
+    parameters.
 
     `nnx.eval_shape` on a mesh fails at such a variable.
     """
@@ -132,12 +136,13 @@ def make_optimizer(
     clip: Clip | None = None,
     guard: Guard | None = None,
 ) -> optax.GradientTransformation:
-    """Clips by the global norm, then applies AdamW (Loshchilov and Hutter 2019), or Muon to kernels and AdamW to the rest.
+    """Clips by the global norm, then applies AdamW (Loshchilov and Hutter 2019), or Muon to kernels and AdamW to the
+    rest.
 
     A non-finite gradient skips the whole update and leaves the optimizer's state, including its count, unchanged.
 
-    `adamw` replaces AdamW; its rate is 1, and the schedule scales its updates, which include the minus sign and the decay. `muon`
-    makes Muon, also with a rate of 1, from the transformation of the other parameters.
+    `adamw` replaces AdamW; its rate is 1, and the schedule scales its updates, which include the minus sign and the
+    decay. `muon` makes Muon, also with a rate of 1, from the transformation of the other parameters.
     """
     rate = rate or learning_rate(config)
     mask = functools.partial(decayed, config.decay)
@@ -162,8 +167,8 @@ def make_optimizer(
 def skip_not_finite(inner: optax.GradientTransformation) -> optax.GradientTransformation:
     """Skips updates of which any number is not finite.
 
-    Like `optax.apply_if_finite`, whose state it has, with selects in place of a conditional: XLA fuses a select with the
-    update itself, while a conditional keeps the state before and after it in memory.
+    Like `optax.apply_if_finite`, whose state it has, with selects in place of a conditional: XLA fuses a select with
+    the update itself, while a conditional keeps the state before and after it in memory.
     """
 
     def init(parameters: PyTree) -> optax.ApplyIfFiniteState:

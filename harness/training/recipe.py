@@ -21,10 +21,12 @@ from harness.model.segments import Segments
 from harness.training.optimizer import learning_rate, make_optimizer
 from harness.training.sharding import ShardingRule
 
-# (model, batch, dropout key or None) -> the sum of the losses of all targets, in nats, and their number; then, if there are any,
-# sums of what else is measured, by name. The batch is rows (B, T + 1) of ids, or a tree of arrays whose first axis is B.
+# (model, batch, dropout key or None) -> the sum of the losses of all targets, in nats, and their number; then, if there
+# are any, sums of what else is measured, by name. The batch is rows (B, T + 1) of ids, or a tree of arrays whose first
+# axis is B.
 LossSum = Callable[[Any, Any, PRNGKeyArray | None], tuple[Any, ...]]
-# (loss_sum, model, batch, dropout key or None) -> the mean loss, its gradients, their norm before clipping, and such means
+# (loss_sum, model, batch, dropout key or None) -> the mean loss, its gradients, their norm before clipping, and such
+# means
 Gradients = Callable[[LossSum, Any, Any, PRNGKeyArray | None], tuple[Any, ...]]
 
 
@@ -99,9 +101,9 @@ def mean_gradients(
 ) -> tuple[Any, ...]:
     """The mean loss of a batch, its gradients with respect to the `trained` variables, and their global norm.
 
-    Processes `microbatches` parts in sequence, with the memory of one. Sums are accumulated and divided once, so every token
-    has the same weight, and the result is independent of the number of parts up to rounding. If the loss returns more sums, by
-    name, their means come last.
+    Processes `microbatches` parts in sequence, with the memory of one. Sums are accumulated and divided once, so every
+    token has the same weight, and the result is independent of the number of parts up to rounding. If the loss returns
+    more sums, by name, their means come last.
     """
     parts: Any = nnx.split(model, trained, ...)
     graph, parameters, rest = parts

@@ -1,10 +1,11 @@
 """Shardings over a mesh of devices: the batch over `data`, the width of the layers over `model`.
 
-A mesh of three axes has copies of such a mesh along `replica`, which split the batch further. They send each other nothing but
-gradients, once a step: the slowest links belong there.
+A mesh of three axes has copies of such a mesh along `replica`, which split the batch further. They send each other
+nothing but gradients, once a step: the slowest links belong there.
 
-A parameter says in its metadata how it is sharded, where the model makes it: `model_axis` is the axis over `model`, counted from
-the end, and `stacked` says that axis 0 runs over the layers. The optimizer's moments inherit the metadata of their parameter.
+A parameter says in its metadata how it is sharded, where the model makes it: `model_axis` is the axis over `model`,
+counted from the end, and `stacked` says that axis 0 runs over the layers. The optimizer's moments inherit the metadata
+of their parameter.
 """
 
 import math
@@ -24,7 +25,8 @@ AXES = ("replica", "data", "model")  # all but the last split the batch
 
 
 def make_mesh(config: Config) -> Mesh:
-    """The mesh of the config, with the last two or all of AXES. `auto` puts as many devices along `data` as divide the batch.
+    """The mesh of the config, with the last two or all of AXES. `auto` puts as many devices along `data` as divide the
+    batch.
 
     Raises UsageError if there are too few devices, or if they cannot split the batch or the heads evenly.
     """
@@ -49,7 +51,8 @@ def make_mesh(config: Config) -> Mesh:
 
 
 def local_mesh(mesh: Mesh) -> Mesh:
-    """The mesh itself, or with several processes one of a single device of this process, which needs none of the others."""
+    """The mesh itself, or with several processes one of a single device of this process, which needs none of the
+    others."""
     if jax.process_count() == 1:
         return mesh
     return jax.make_mesh((1, 1), ("data", "model"), axis_types=(AxisType.Auto,) * 2, devices=jax.local_devices()[:1])
@@ -90,8 +93,8 @@ ShardingRule = Callable[[tuple[str, ...], tuple[int, ...], Mesh], P]
 def shardings(abstract: Any, mesh: Mesh, fsdp: bool, zero1: bool = False, override: ShardingRule | None = None) -> Any:
     """A NamedSharding for each array of an abstract state of model and optimizer: by its metadata, or by `override`.
 
-    With `zero1`, all but the model is split over `data` (Rajbhandari et al. 2020, ZeRO, stage 1): each device updates its part of
-    the parameters, then gathers all of them.
+    With `zero1`, all but the model is split over `data` (Rajbhandari et al. 2020, ZeRO, stage 1): each device updates
+    its part of the parameters, then gathers all of them.
     """
 
     def sharding(path: tuple[Any, ...], variable: nnx.Variable) -> nnx.Variable:
@@ -109,5 +112,6 @@ def shardings(abstract: Any, mesh: Mesh, fsdp: bool, zero1: bool = False, overri
 
 
 def put_batch(rows: Any, mesh: Mesh) -> jax.Array:
-    """This process's rows of a batch as one array, split over the devices. Does not wait for the copy to the devices."""
+    """This process's rows of a batch as one array, split over the devices. Does not wait for the copy to the
+    devices."""
     return jax.make_array_from_process_local_data(NamedSharding(mesh, P(mesh.axis_names[:-1])), rows)

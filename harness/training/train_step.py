@@ -115,7 +115,8 @@ def _new_model(recipe: Recipe, key: PRNGKeyArray) -> tuple[Any, ...]:
 def _train_step(
     recipe: Recipe, graph: Any, dropout_seed: int | None, state: State, batch: Any
 ) -> tuple[State, StepMetrics]:
-    """The updates of one batch: one, or several in sequence, each with its share of the rows. Metrics are their means."""
+    """The updates of one batch: one, or several in sequence, each with its share of the rows. Metrics are their
+    means."""
     if recipe.updates == 1:
         return _update(recipe, graph, dropout_seed, state, batch)
     update = functools.partial(_update, recipe, graph, dropout_seed)
@@ -142,7 +143,8 @@ def _update(
 
 
 def _update_average(recipe: Recipe, averaged: nnx.Module, model: nnx.Module, step: Array) -> None:
-    """Moves the average towards the parameters. At first it moves faster, so that the random ones at the start do not weigh.
+    """Moves the average towards the parameters. At first it moves faster, so that the random ones at the start do not
+    weigh.
 
     The rule is that of TensorFlow's ExponentialMovingAverage with num_updates.
     """

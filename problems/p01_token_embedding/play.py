@@ -59,7 +59,8 @@ def play(module):
 
 
 def similarity(x_ND):
-    """The cosine similarity of each pair of rows, after the mean row is subtracted; 1 everywhere if all rows are equal."""
+    """The cosine similarity of each pair of rows, after the mean row is subtracted; 1 everywhere if all rows are
+    equal."""
     centered = np.asarray(x_ND, np.float64) - np.asarray(x_ND, np.float64).mean(0)
     if np.abs(centered).max() < SAME:
         return np.ones((len(centered), len(centered)))

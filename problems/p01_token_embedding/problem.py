@@ -36,7 +36,8 @@ def one_token(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def too_long(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story with more tokens than the table has positions, and in which order it (1) and one that fits (0) are embedded.
+    """A story with more tokens than the table has positions, and in which order it (1) and one that fits (0) are
+    embedded.
 
     A table of one row is added to any story without an error of JAX's.
     """

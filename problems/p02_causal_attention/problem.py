@@ -10,7 +10,8 @@ ATTENTION = "causal_attention"
 
 
 def normal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Unit-normal queries, keys and values. Query 2 and key 1 are zero: scores that are exactly 0 are not hidden scores."""
+    """Unit-normal queries, keys and values. Query 2 and key 1 are zero: scores that are exactly 0 are not hidden
+    scores."""
     values = {name: rng.standard_normal((sizes["T"], sizes["K"])).astype("float32") for name in ("q", "k", "v")}
     values["q"][2] = values["k"][1] = 0
     return values
@@ -28,7 +29,8 @@ def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**values, "q": values["q"] * 100, "k": values["k"] * 100}
 
 
-# Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that rough.
+# Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that
+# rough.
 SATURATED = Tolerance(rtol=2e-3, atol=2e-3)
 SIZES = {"T": (4, 7, 11), "K": (3, 5)}
 

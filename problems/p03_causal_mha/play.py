@@ -1,4 +1,5 @@
-"""Problem 03, played: where each head of the trained model looks, by the learner's module, and what it tells with it."""
+"""Problem 03, played: where each head of the trained model looks, by the learner's module, and what it tells with
+it."""
 
 from problems.stage import attention, model, telling
 from problems.stage.weights import POCKET

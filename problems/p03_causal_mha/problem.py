@@ -30,8 +30,8 @@ def zeros(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return values
 
 
-# A gradient sums over positions and heads what nearly cancels: over 20 seeds, correct programs differ by up to 2.4e-6 of its
-# size, and wrong ones by thousands of times the tolerance.
+# A gradient sums over positions and heads what nearly cancels: over 20 seeds, correct programs differ by up to 2.4e-6
+# of its size, and wrong ones by thousands of times the tolerance.
 SUMS = Tolerance(rtol=5e-5, atol=5e-5)
 
 PROBLEM = Problem(

@@ -10,7 +10,8 @@ NORM = "layer_norm"
 
 
 def ordinary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Rows with a mean of about 1 and a standard deviation of about 2. Row 1, if there is one, is constant: its variance is 0.
+    """Rows with a mean of about 1 and a standard deviation of about 2. Row 1, if there is one, is constant: its
+    variance is 0.
 
     Epsilon is large enough that the gradients of that row, which grow like 1/√epsilon, do not drown the others.
     """

@@ -11,7 +11,8 @@ QUIET, LOUD = 1e-3, 30.0  # of what attention adds, and of what the feed-forward
 
 
 def small_numbers(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The output with an attention that adds little, so that the epsilon of both norms shows, and a large scale in the second."""
+    """The output with an attention that adds little, so that the epsilon of both norms shows, and a large scale in the
+    second."""
     call, parameters, arrays = subject.bind(entry, case)
 
     def scaled(path: Any, leaf: Any) -> Any:

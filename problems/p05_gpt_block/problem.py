@@ -10,7 +10,8 @@ BLOCK = "GPTBlock"
 
 
 def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Activations with a mean of about 1, so that a missing norm shows. One row is so small that the norm's epsilon shows."""
+    """Activations with a mean of about 1, so that a missing norm shows. One row is so small that the norm's epsilon
+    shows."""
     D = sizes["H"] * sizes["K"]
     x = (2 * rng.standard_normal((sizes["T"], D)) + 1).astype("float32")
     x[1] *= 1e-3
@@ -24,8 +25,8 @@ def one_head(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"d_model": D, "num_heads": 1, "d_ff": sizes["F"], "x": x}
 
 
-# The norm divides the row that is a thousand times smaller by its deviation, so rounding grows: over 20 seeds, correct programs
-# differ by up to 2.1e-6 of a gradient's size, and wrong ones by a hundred times the tolerance or more.
+# The norm divides the row that is a thousand times smaller by its deviation, so rounding grows: over 20 seeds, correct
+# programs differ by up to 2.1e-6 of a gradient's size, and wrong ones by a hundred times the tolerance or more.
 SMALL_ROW = Tolerance(rtol=5e-5, atol=5e-5)
 
 PROBLEM = Problem(

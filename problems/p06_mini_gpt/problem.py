@@ -33,7 +33,8 @@ def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# Measured: in the large model, the smallest error of a misconception is 8e-5 of the logits, that of a correct program 7e-8.
+# Measured: in the large model, the smallest error of a misconception is 8e-5 of the logits, that of a correct program
+# 7e-8.
 SMALL = Tolerance(rtol=5e-6, atol=5e-6)
 
 PROBLEM = Problem(
@@ -43,7 +44,8 @@ PROBLEM = Problem(
         Entry(FORWARD, ("seed", "token_ids", *SHAPE)),
         Entry(MODEL, ("token_ids",), made_by=Entry(FORWARD, ("seed", "context_ids", *SHAPE))),
     ),
-    # One shape for each program: problems 01 to 05 vary the shapes of the parts, and each shape of this model is slow to trace.
+    # One shape for each program: problems 01 to 05 vary the shapes of the parts, and each shape of this model is slow
+    # to trace.
     cases={
         "cases": Cases(story, SIZES, draws=2),
         "entry": Cases(story, LARGE, draws=1, covers=("layers", "vocabulary", "coprime", "one")),

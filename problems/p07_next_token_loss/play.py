@@ -15,7 +15,8 @@ NEAR = 0.01  # a share of the loss
 
 
 def play(module):
-    """The loss of each token of a story that the model has never seen, then the loss of the whole story beside other models'."""
+    """The loss of each token of a story that the model has never seen, then the loss of the whole story beside other
+    models'."""
     (ids_T,) = held_out(1)
     trained, untrained = gpt(), gpt(weights=before_training())
     logits_TV = jitted(trained)(ids_T)

@@ -13,7 +13,8 @@ SIZES = {"T": (4, 6, 9), "V": (5, 11)}
 def story(
     sizes: Mapping[str, int], rng: Any, real: int, *, scale: float = 1.0, pad_id: int | None = None
 ) -> dict[str, Any]:
-    """Random logits and a story of `real` tokens, right-padded with a token that is neither the first nor the last by default.
+    """Random logits and a story of `real` tokens, right-padded with a token that is neither the first nor the last by
+    default.
 
     Token 0 and the last token of the vocabulary are targets, so that no program can take them for padding.
     """

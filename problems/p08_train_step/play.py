@@ -13,8 +13,8 @@ STEPS, RATE = 150, 1e-2
 
 
 def play(module):
-    """The loss over the steps, beside that of the harness's step from the same weights on the same batches, and what the model
-    writes before and after."""
+    """The loss over the steps, beside that of the harness's step from the same weights on the same batches, and what
+    the model writes before and after."""
     data = batches(STEPS)
     model = small()
     before = babble(model)

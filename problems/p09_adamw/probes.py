@@ -1,4 +1,5 @@
-"""Probes of problem 09: the updates of an optimizer, called directly, compiled, and inside nnx.Optimizer. Runs in workers."""
+"""Probes of problem 09: the updates of an optimizer, called directly, compiled, and inside nnx.Optimizer. Runs in
+workers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,8 @@ TREE = ("kernel", "bias", "temperature")
 
 
 def updates(subject: Subject, case: Case) -> Reading:
-    """The updates of five steps, called directly and compiled. Each of the two applies its own updates to the parameters."""
+    """The updates of five steps, called directly and compiled. Each of the two applies its own updates to the
+    parameters."""
 
     def program(start: Any, gradients: Arrays) -> Arrays:
         arrays: Arrays = {}
@@ -39,7 +41,8 @@ def updates(subject: Subject, case: Case) -> Reading:
 
 
 def long_run(subject: Subject, case: Case) -> Reading:
-    """The parameters after many steps in one compiled loop. The first step stands before it: it may settle a weak type."""
+    """The parameters after many steps in one compiled loop. The first step stands before it: it may settle a weak
+    type."""
 
     def program(start: Any, gradients: Arrays) -> Arrays:
         tx = _transformation(subject, case)
@@ -59,7 +62,8 @@ def long_run(subject: Subject, case: Case) -> Reading:
 
 
 def optimizing(subject: Subject, case: Case) -> Reading:
-    """The parameters of a module after five steps of nnx.Optimizer. The program holds a step once for each compilation."""
+    """The parameters of a module after five steps of nnx.Optimizer. The program holds a step once for each
+    compilation."""
 
     def program(kernel: jax.Array, gradients: jax.Array) -> Arrays:
         model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
@@ -72,7 +76,8 @@ def optimizing(subject: Subject, case: Case) -> Reading:
 
         for row in gradients[:, :2]:
             step(model, optimizer, row)
-        # JAX leaves out what is not used, so without the optimizer the last step would be another program than the others.
+        # JAX leaves out what is not used, so without the optimizer the last step would be another program than the
+        # others.
         return {**named(nnx.state(model), "parameters"), **named(nnx.state(optimizer), "unchecked")}
 
     return subject.run(program, case, to_fill("kernel", (3, 2), "float32"), given(case, "bias"))

@@ -19,7 +19,8 @@ DECAY = 240  # the second curve's decay starts here: the last fifth
 
 
 def play(module):
-    """The learning rate of each step, then the loss with both schedules and with the peak from the first step to the last."""
+    """The learning rate of each step, then the loss with both schedules and with the peak from the first step to the
+    last."""
     schedules = {"your cosine": module.warmup_cosine(PEAK, WARMUP, STEPS)}
     with contextlib.suppress(BadEntryError, NotImplementedError):  # it may be not written yet
         schedules["your stable part and decay"] = module.warmup_stable_decay(PEAK, WARMUP, DECAY, STEPS)

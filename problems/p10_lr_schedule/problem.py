@@ -6,9 +6,10 @@ from typing import Any
 
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
-# Rates are compared relatively, because they may be tiny. Near its end, a float32 cosine has an error of about 1e-5 of the
-# peak, which is 1e-4 of the floor. At step 0, optax's own formula, (start - peak) + peak, has an error of up to 6e-8 of the peak,
-# and the start is 1e-5 of it: the absolute tolerance lies between, which is why the peaks of runs with a warm-up are alike.
+# Rates are compared relatively, because they may be tiny. Near its end, a float32 cosine has an error of about 1e-5 of
+# the peak, which is 1e-4 of the floor. At step 0, optax's own formula, (start - peak) + peak, has an error of up to
+# 6e-8 of the peak, and the start is 1e-5 of it: the absolute tolerance lies between, which is why the peaks of runs
+# with a warm-up are alike.
 RATE = Tolerance(rtol=2e-4, atol=2.9e-10)
 PEAKS = (3.5e-4, 4e-4)
 AFTER = 6  # steps after the end of the decay whose rates are compared, the last one apart

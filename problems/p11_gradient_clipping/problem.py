@@ -8,7 +8,8 @@ from grader.problem import EXACT, Cases, Check, Entry, Problem
 
 
 def tree(share: float, max_norm: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Leaves of different lengths, scaled so that `max_norm` is `share` times their global norm, or far less: a power of ten."""
+    """Leaves of different lengths, scaled so that `max_norm` is `share` times their global norm, or far less: a power
+    of ten."""
     import numpy as np
 
     D, F, L = sizes["D"], sizes["F"], sizes.get("L", 1)

@@ -9,7 +9,8 @@ from grader.problem import Cases, Check, Entry, Problem
 
 
 def stories(ratio: float, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Right-padded stories of very different lengths, so that microbatches have different numbers of targets: one has none.
+    """Right-padded stories of very different lengths, so that microbatches have different numbers of targets: one has
+    none.
 
     The losses are scaled so that the norm is about `ratio` times `max_norm`, which alone does not say whether to clip.
     """
@@ -52,9 +53,9 @@ PROBLEM = Problem(
         "cases": Cases(long, {**SIZES, "quarters": (8, 2)}),
         "short": Cases(short, {**SIZES, "empty": (0,)}, draws=1),  # the first microbatch has no target
         "all": Cases(short, ALL, draws=1, covers=("one", "coprime")),
-        # Far more microbatches than rows in each, so that taking one for the other shows in the memory. With one row in each,
-        # so does every other number of rows from three. The same batches in few microbatches: whatever takes one row or two at a
-        # time turns far more often there. Nothing but `microbatches` tells the two apart.
+        # Far more microbatches than rows in each, so that taking one for the other shows in the memory. With one row in
+        # each, so does every other number of rows from three. The same batches in few microbatches: whatever takes one
+        # row or two at a time turns far more often there. Nothing but `microbatches` tells the two apart.
         "large": Cases(long, {**LARGE, "k": (36, 33), "b": (1,)}, draws=1),
         "few": Cases(long, {**LARGE, "k": (3,), "b": (12, 11)}, draws=1),
     },

@@ -13,7 +13,8 @@ STEPS, POISONED, RATE = 120, 60, 1e-2
 
 
 def play(module):
-    """The loss when the gradients of one batch are NaN, then how many steps the guard skipped, and where the first NaN is."""
+    """The loss when the gradients of one batch are NaN, then how many steps the guard skipped, and where the first NaN
+    is."""
 
     def poison(step, gradients):
         return jax.tree.map(lambda g: jnp.where(step == POISONED, jnp.nan, g), gradients)

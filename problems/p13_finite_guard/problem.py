@@ -37,7 +37,8 @@ def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Several trees of blocks and a head. `bad` says for each leaf whether one number is NaN or an infinity, or none is."""
+    """Several trees of blocks and a head. `bad` says for each leaf whether one number is NaN or an infinity, or none
+    is."""
     leaves = 2 * BLOCKS + 1
     bad = (rng.random((sizes["trees"], leaves)) < 2 / leaves).astype("int32")
     bad *= rng.integers(1, 4, bad.shape).astype("int32")

@@ -63,7 +63,8 @@ def learning(subject: Subject, case: Case) -> Reading:
 
 
 def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
-    """The losses of the logits, or those that the run reports if they are further off, and the most likely token after each."""
+    """The losses of the logits, or those that the run reports if they are further off, and the most likely token after
+    each."""
     V = int(case.values["vocab_size"])  # type: ignore[arg-type]
 
     def loss(logits: Any) -> Any:

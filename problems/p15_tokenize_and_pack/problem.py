@@ -32,7 +32,8 @@ def no_stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def stream(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """N distinct ids to pack, most of them larger than 16 bits hold, and a padding id: a negative one, or one of them."""
+    """N distinct ids to pack, most of them larger than 16 bits hold, and a padding id: a negative one, or one of
+    them."""
     token_ids = rng.choice(200_000, sizes["N"], replace=False).astype("int32")
     pad_id = int(token_ids[0]) if sizes.get("pad_is_an_id") else -1 - sizes["T"]
     return {"token_ids": token_ids, "context": sizes["T"], "pad_id": pad_id}

@@ -25,8 +25,9 @@ THREADS, AHEAD = 2, 4  # of a loader that asks for threads, and the batches that
 def _without_threads(probe: Callable[..., Reading]) -> Callable[..., Reading]:
     """The probe, in which Grain's default is to read without threads, as Grain advises for rows that are in memory.
 
-    By Grain's own default, each loader starts 16 threads that read 500 batches ahead. They contend for one lock, for a second or
-    more for each loader, and a probe makes a dozen loaders. Who asks for threads gets few. The batches are the same.
+    By Grain's own default, each loader starts 16 threads that read 500 batches ahead. They contend for one lock, for a
+    second or more for each loader, and a probe makes a dozen loaders. Who asks for threads gets few. The batches are
+    the same.
     """
     options: Any = grain.ReadOptions
     defaults, check = options.__init__.__defaults__, options.__post_init__
@@ -52,8 +53,8 @@ def _without_threads(probe: Callable[..., Reading]) -> Callable[..., Reading]:
 def loading(subject: Subject, case: Case) -> Reading:
     """Three epochs of batches of every shard, (shards, steps, B, T), and those of new loaders with the same seed.
 
-    Also one epoch of every shard with each of some other seeds, (shards, seeds, steps, B, T), and the states that the loaders had
-    at some batches, in a folder.
+    Also one epoch of every shard with each of some other seeds, (shards, seeds, steps, B, T), and the states that the
+    loaders had at some batches, in a folder.
     """
     _B, steps, stops = _plan(case)
     states: dict[int, Any] = {}
@@ -167,7 +168,8 @@ def _mixed(first: Any, second: Any, B: int) -> bool:
 
 
 def _apart(first: Any, second: Any) -> bool:
-    """Whether most examples that come one after the other in an epoch of a shard do not in another: two of them do by chance."""
+    """Whether most examples that come one after the other in an epoch of a shard do not in another: two of them do by
+    chance."""
     first, second = ({frozenset(pair) for pair in itertools.pairwise(epoch.tolist())} for epoch in (first, second))
     return 2 * len(first & second) < len(first)
 

@@ -20,7 +20,8 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def small_program(name: str, points: int, wrt: str | None) -> Check:
-    """A check of the operations in the program of the output, or of output and gradients, for which JAX may run other code."""
+    """A check of the operations in the program of the output, or of output and gradients, for which JAX may run other
+    code."""
     return Check(
         name, points, "values", {"entry": STACK, "wrt": wrt}, "program.inlined_operations",
         cases="deep", compare="at_most", tolerance=ONE_COPY, values_tolerance=DEEP,

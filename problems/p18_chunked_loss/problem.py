@@ -34,7 +34,8 @@ def array(case: Case, difference: Difference) -> str:
     )
 
 
-# Five times as many numbers as the logits of one chunk, the reference's largest array. All logits have sixty times as many.
+# Five times as many numbers as the logits of one chunk, the reference's largest array. All logits have sixty times as
+# many.
 LOGITS = Tolerance(rtol=4.0, atol=0.0)
 
 PROBLEM = Problem(
@@ -52,8 +53,9 @@ PROBLEM = Problem(
             draws=2, covers=("vocabulary", "coprime"),
         ),
         "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0), "pad": (2, 4, 0)}, draws=1),
-        # Far more chunks than rows in a chunk, and few features: the logits are most of the memory. The same shapes in two
-        # chunks: whatever takes few rows at a time turns far more often there. Nothing but `chunk` tells the two apart.
+        # Far more chunks than rows in a chunk, and few features: the logits are most of the memory. The same shapes in
+        # two chunks: whatever takes few rows at a time turns far more often there. Nothing but `chunk` tells the two
+        # apart.
         "large": Cases(hidden, {**LARGE, "C": (5, 4)}, draws=1),
         "few": Cases(hidden, {**LARGE, "C": (170, 180)}, draws=1),
     },

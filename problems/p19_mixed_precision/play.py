@@ -17,7 +17,8 @@ SUMS = ("sums", "exponentials", "logarithms", "roots")
 
 
 def play(module):
-    """The types of the operations of a forward pass; a sum of ones in both types; and the loss while the model trains."""
+    """The types of the operations of a forward pass; a sum of ones in both types; and the loss while the model
+    trains."""
     rows = np.stack([ids[:T] for ids in held_out(64)])
     model = module.construct("MixedLM", vocab_size=POCKET.vocab_size, d_model=D, d_ff=F)()
     graph, state = nnx.split(model)
@@ -77,7 +78,8 @@ def misplaced(found):
 
 
 def losses(loss, state, rows, kept):
-    """Trains from a state and yields the loss of each step. After each, the parameters are rounded to the type `kept`."""
+    """Trains from a state and yields the loss of each step. After each, the parameters are rounded to the type
+    `kept`."""
     tx = optax.adam(3e-3)
 
     @jax.jit

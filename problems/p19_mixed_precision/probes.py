@@ -12,8 +12,8 @@ from grader.problem import Case
 
 
 def precision(subject: Subject, case: Case, *, rows: float = 1.0) -> Reading:
-    """Logits and loss. The dtypes of this program's operations are measured. `rows` multiplies the rows of the embedding, whose
-    filled values are small where the vocabulary is large."""
+    """Logits and loss. The dtypes of this program's operations are measured. `rows` multiplies the rows of the
+    embedding, whose filled values are small where the vocabulary is large."""
     V = case.values["vocab_size"]
     graphdef, parameters, rest = subject.build("MixedLM", case)
 
@@ -55,7 +55,8 @@ def products_not_in_bfloat16(execution: Execution) -> dict[str, Any]:
     counts = dict.fromkeys(("projections", "scores", "weighted_sum", "feed_forward", "head", "without_dot"), 0)
     for kind, product in _products(execution):
         counts[kind] += any(dtype != "bf16" for dtype in stablehlo.dtypes(product.operands))
-    # A product can also be written as a multiplication and a sum. The smallest, of the scores, multiplies T * T * D numbers.
+    # A product can also be written as a multiplication and a sum. The smallest, of the scores, multiplies T * T * D
+    # numbers.
     smallest = np.shape(execution.case.values["token_ids"])[-1] ** 2 * int(execution.case.values["d_model"])  # type: ignore[arg-type]
     for operation in stablehlo.operations(execution.compiled.parsed):
         if operation.name == "stablehlo.multiply" and np.prod(stablehlo.shape(operation.results[0])) >= smallest:
@@ -64,8 +65,8 @@ def products_not_in_bfloat16(execution: Execution) -> dict[str, Any]:
 
 
 def in_bfloat16(execution: Execution) -> dict[str, Any]:
-    """The number of NEED_FLOAT32 operations on bfloat16 by kind, and of head products that return it. For the loss, the number of
-    roundings to bfloat16 after the head."""
+    """The number of NEED_FLOAT32 operations on bfloat16 by kind, and of head products that return it. For the loss, the
+    number of roundings to bfloat16 after the head."""
     counts = dict.fromkeys(("exponentials", "logarithms", "roots", "sums", "logits", "loss"), 0)
     for operation in stablehlo.operations(execution.compiled.parsed):
         kind = NEED_FLOAT32.get(operation.name.removeprefix("stablehlo."))
@@ -79,7 +80,8 @@ def in_bfloat16(execution: Execution) -> dict[str, Any]:
 
 
 def _products(execution: Execution) -> Iterator[tuple[str, Any]]:
-    """The matrix products of the program, and which product of the model each one is. The sizes of a case are all different."""
+    """The matrix products of the program, and which product of the model each one is. The sizes of a case are all
+    different."""
     case = execution.case
     V, F, T = int(case.values["vocab_size"]), int(case.values["d_ff"]), np.shape(case.values["token_ids"])[-1]  # type: ignore[arg-type]
     for operation in stablehlo.operations(execution.compiled.parsed):
@@ -98,7 +100,8 @@ def _products(execution: Execution) -> Iterator[tuple[str, Any]]:
 
 
 def _roundings_after(heads: Collection[Any], module: Any) -> int:
-    """How often a program rounds to bfloat16 what depends on the results of these products. A function counts in each call."""
+    """How often a program rounds to bfloat16 what depends on the results of these products. A function counts in each
+    call."""
     functions = stablehlo.functions(module)
 
     def roundings(block: Any, known: set[Any]) -> int:

@@ -8,9 +8,9 @@ from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 MODEL = "MixedLM"
 
-# bfloat16 has 8 bits of precision, 0.4 %, and a number is rounded about ten times. Whether these errors cancel or add up depends
-# on how sums are grouped: correct programs differ by up to 3 %. So values get a wide tolerance. The dtypes, which this problem is
-# about, are compared exactly.
+# bfloat16 has 8 bits of precision, 0.4 %, and a number is rounded about ten times. Whether these errors cancel or add
+# up depends on how sums are grouped: correct programs differ by up to 3 %. So values get a wide tolerance. The dtypes,
+# which this problem is about, are compared exactly.
 BFLOAT16 = Tolerance(rtol=0.08, atol=0.08, room=2)
 
 # Of 350,000 logits, the worst is further off than of 80.

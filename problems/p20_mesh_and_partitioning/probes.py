@@ -26,8 +26,8 @@ from grader.problem import Case
 
 
 def meshes(subject: Subject, case: Case) -> Reading:
-    """The axes of some meshes: their names (1 for `data`, 2 for `model`), sizes, and whether their type is Auto. Also the number
-    of different devices in each."""
+    """The axes of some meshes: their names (1 for `data`, 2 for `model`), sizes, and whether their type is Auto. Also
+    the number of different devices in each."""
     arrays: Arrays = {}
     for data, model in ((4, 2), (2, 2), (1, 1), (1, 8)):
         mesh = subject.call("make_mesh", data, model, returns=(Mesh, "a jax.sharding.Mesh"))

@@ -63,8 +63,8 @@ def placing(subject: Subject, case: Case) -> Reading:
 def sharded_training(subject: Subject, case: Case) -> Reading:
     """The results of one step on state and batch that the submission placed.
 
-    It places arrays with other numbers than the case's: tracing would drop `jax.device_put`. The program that the step is
-    traced to takes inputs that are placed in the same way.
+    It places arrays with other numbers than the case's: tracing would drop `jax.device_put`. The program that the step
+    is traced to takes inputs that are placed in the same way.
     """
     mesh = mesh_of(4, 2)
     model, optimizer = _toy(case)

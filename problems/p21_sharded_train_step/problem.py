@@ -22,8 +22,8 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# How many activations XLA exchanges depends on how the loss is written. The half of the parameters that a device does not have
-# takes four times as much, so no more than 10 bits of each of them would fit.
+# How many activations XLA exchanges depends on how the loss is written. The half of the parameters that a device does
+# not have takes four times as much, so no more than 10 bits of each of them would fit.
 EXCHANGED = Tolerance(rtol=0.25, atol=256, room=4)
 
 
@@ -31,8 +31,8 @@ def measure(name: str, leaves: str, probe: str = "sharded_training", **more: Any
     return exact(name, 1, probe, f"program.{leaves}", **more)
 
 
-# A mean of a few losses near 3, whose parts are added in another order. One step changes it by a hundredth or so, now and then by
-# much less, and the loss after the step must not pass for the one before.
+# A mean of a few losses near 3, whose parts are added in another order. One step changes it by a hundredth or so, now
+# and then by much less, and the loss after the step must not pass for the one before.
 SAME_LOSS = Tolerance(rtol=1e-5, atol=0.0, room=5)
 
 PROBLEM = Problem(

@@ -62,8 +62,8 @@ def specs(subject: Subject, case: Case) -> Reading:
 
 
 def creating(subject: Subject, case: Case) -> Reading:
-    """The values of a new state, and all that was created and not used. Raises BadOutputError if `make` runs outside jit, where
-    it would create whole arrays."""
+    """The values of a new state, and all that was created and not used. Raises BadOutputError if `make` runs outside
+    jit, where it would create whole arrays."""
     state: Arrays = {}
 
     def create() -> list[Any]:
@@ -96,8 +96,9 @@ def creating(subject: Subject, case: Case) -> Reading:
 
 
 def created(execution: Execution) -> Arrays:
-    """The mesh axes over which each array of a new state is split. An array counts as on one device if it depends on a program
-    that holds too much there: an array that is not split although it could be, or more numbers than a sharded creation needs."""
+    """The mesh axes over which each array of a new state is split. An array counts as on one device if it depends on a
+    program that holds too much there: an array that is not split although it could be, or more numbers than a sharded
+    creation needs."""
     compiled = execution.compiled
     shapes = {
         n: shape for n, shape in enumerate(compiled.output_shapes) if compiled.program.outputs[n].startswith("initial.")
@@ -105,7 +106,8 @@ def created(execution: Execution) -> Arrays:
     parts = {n: _part(shape) for n, shape in shapes.items()}
     widths = stablehlo.result_widths(compiled.parsed)
     axes = {n: np.zeros(len(shape), np.int32) for n, shape in shapes.items()}
-    # Arrays that were made before the program are its inputs, or stand in it as constants: no results, no temporary memory.
+    # Arrays that were made before the program are its inputs, or stand in it as constants: no results, no temporary
+    # memory.
     before = compiled.program.inputs or stablehlo.numbers_written(compiled.parsed) > MOST_WRITTEN
     whole = set(shapes) if before or len(compiled.devices) != DEVICES else set[int]()
     for stage in stages(compiled) if not whole else ():
@@ -117,7 +119,8 @@ def created(execution: Execution) -> Arrays:
         # XLA may hold two parts side by side, and a program may return a copy of the state that it takes.
         if stage.largest > 2 * max(parts.values()) or stage.held > 3 * sum(parts.values()):
             whole |= set(shapes)
-        # All parts of an array at once are as much as the whole array. Random bits take a little more than what is made of them.
+        # All parts of an array at once are as much as the whole array. Random bits take a little more than what is made
+        # of them.
         if stage.made > MOST_MADE * sum(parts[n] * widths[n] for n in parts):
             whole |= set(shapes)
     return {

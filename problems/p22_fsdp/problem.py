@@ -22,7 +22,8 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def sizes_of_axes(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Sizes from which the probe builds shapes: two that 8 divides, a longer one that is odd, and those of GPT-2's embedding."""
+    """Sizes from which the probe builds shapes: two that 8 divides, a longer one that is odd, and those of GPT-2's
+    embedding."""
     return {
         "short": 8 * sizes["short"],
         "long": 8 * sizes["long"],
@@ -36,8 +37,8 @@ def measure(name: str, probe: str, leaves: str, **more: Any) -> Check:
     return exact(name, 1, probe, f"program.{leaves}", **more)
 
 
-# A mean of a few losses near 3, whose parts are added in another order. One step changes it by a hundredth or so, now and then by
-# much less, and the loss after the step must not pass for the one before.
+# A mean of a few losses near 3, whose parts are added in another order. One step changes it by a hundredth or so, now
+# and then by much less, and the loss after the step must not pass for the one before.
 SAME_LOSS = Tolerance(rtol=1e-5, atol=0.0, room=5)
 
 PROBLEM = Problem(

@@ -53,9 +53,9 @@ PROBLEM = Problem(
         Entry("decoding_seconds", ("batch", "peak_flops", "bytes_per_second", *SIZES)),
     ),
     cases={
-        # No size is 1 or 4 times another, so that no two formulas agree. Counts with a large D are not exact in float32, and the
-        # largest are beyond 32 bits. `reads` are the bytes that a machine reads in the time of 200 operations. With 1, reading
-        # decides; with 400, the operations do, even those of one sequence.
+        # No size is 1 or 4 times another, so that no two formulas agree. Counts with a large D are not exact in
+        # float32, and the largest are beyond 32 bits. `reads` are the bytes that a machine reads in the time of 200
+        # operations. With 1, reading decides; with 400, the operations do, even those of one sequence.
         "cases": Cases(gpt, SMALL_AND_LARGE, draws=12),
         # The largest GPT-3, but for sizes that are odd; and one of everything.
         "large": Cases(gpt, LARGE, draws=1, covers=("layers", "vocabulary")),

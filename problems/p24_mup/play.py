@@ -1,4 +1,5 @@
-"""Problem 24, played: which learning rate is best at three widths, with the learner's parametrization and without it."""
+"""Problem 24, played: which learning rate is best at three widths, with the learner's parametrization and without
+it."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,8 @@ T, BATCH, STEPS = 32, 8, 25
 
 
 def play(module):
-    """The loss after a few steps over the learning rate, a curve for each width: first without, then with the learner's code."""
+    """The loss after a few steps over the learning rate, a curve for each width: first without, then with the learner's
+    code."""
     rows = np.stack([ids[:T] for ids in held_out(64)])
     found = []
     for number, (title, of_base) in enumerate((("Without", None), ("With", BASE))):
@@ -43,7 +45,8 @@ def play(module):
 
 
 def final_losses(module, width, base, rows):
-    """The loss at each rate after the same steps. Adam's updates are proportional to its rate, so one program does for all."""
+    """The loss at each rate after the same steps. Adam's updates are proportional to its rate, so one program does for
+    all."""
     make = module.MupLM(POCKET.vocab_size, width, base, nnx.Rngs(0))
     graph, start = nnx.split(make)
     tx = module.mup_adam(1.0, width, base)

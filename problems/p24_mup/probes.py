@@ -1,4 +1,5 @@
-"""Probes of problem 24: initial deviations, updates by group, and the change of the logits at two widths. Runs in workers."""
+"""Probes of problem 24: initial deviations, updates by group, and the change of the logits at two widths. Runs in
+workers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,8 @@ WIDE = 256  # eight times the base of the cases
 
 
 def starting(subject: Subject, case: Case) -> Reading:
-    """The root mean square, here the standard deviation, of each matrix of a fresh wide model, over four random starts."""
+    """The root mean square, here the standard deviation, of each matrix of a fresh wide model, over four random
+    starts."""
 
     def variances(seed: jax.Array) -> Arrays:
         matrices = named(nnx.state(_model(subject, case, WIDE, seed), nnx.Param), "")

@@ -25,11 +25,11 @@ def widths(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"vocab_size": sizes["V"], "base_d_model": 32, "learning_rate": 0.01, "token_ids": token_ids, "seed": seed}
 
 
-# Over four random starts, the standard deviation of some twenty thousand normal numbers is known to 0.5 %. Measured over 20
-# seeds: correct programs, some of which draw in another way, differ by up to 2.6 %, wrong ones by 65 % or more.
+# Over four random starts, the standard deviation of some twenty thousand normal numbers is known to 0.5 %. Measured
+# over 20 seeds: correct programs, some of which draw in another way, differ by up to 2.6 %, wrong ones by 65 % or more.
 DEVIATION = Tolerance(rtol=0.1, atol=0.0, room=3)
-# Averaged over four random starts, the logits change by the same amount at both widths up to some 20 %. Wrong scalings are off by
-# a factor of 2.8 (the root of the ratio of the widths) or more.
+# Averaged over four random starts, the logits change by the same amount at both widths up to some 20 %. Wrong scalings
+# are off by a factor of 2.8 (the root of the ratio of the widths) or more.
 CHANGE = Tolerance(rtol=0.8, atol=0.0, room=1.5)
 
 PROBLEM = Problem(

@@ -77,7 +77,8 @@ def _refuses(subject: Subject, make: Callable[[], Any]) -> bool:
 
 
 def _transposing(make: Callable[[], Any], which: int, number: int) -> Callable[[], Any]:
-    """A `make` with a matrix transposed in the model (`which` is 0) or in the optimizer (1): another shape, and as many elements.
+    """A `make` with a matrix transposed in the model (`which` is 0) or in the optimizer (1): another shape, and as many
+    elements.
 
     `number` counts the matrices, from the start again after the last.
     """

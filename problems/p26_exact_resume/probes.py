@@ -1,4 +1,5 @@
-"""Probes of problem 26: a run is saved, then resumed in another process. A third process takes the next steps. Run in workers."""
+"""Probes of problem 26: a run is saved, then resumed in another process. A third process takes the next steps. Run in
+workers."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -37,7 +38,8 @@ POSITION = ("epoch", "step")  # of the loader
 
 @eager
 def saving(subject: Subject, case: Case) -> Reading:
-    """The folder with a saved run, after a few steps. Every part is at a place of its own, so none follows from another."""
+    """The folder with a saved run, after a few steps. Every part is at a place of its own, so none follows from
+    another."""
     rng = np.random.default_rng(np.asarray(case.values[STATE])[-4:].view(np.uint32))
     model, optimizer = mid_training(_make(case), case.values[STATE])
     rngs, loader = nnx.Rngs(**{name: int(rng.integers(1 << 31)) for name in ("noise", "dropout")}), _loader(case)()

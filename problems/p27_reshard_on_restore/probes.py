@@ -1,7 +1,7 @@
 """Probes of problem 27: a checkpoint from a 4 x 2 mesh is restored on 3 x 2 and on 1 x 1. Run in workers.
 
-The process that runs the submission only says what it asks of Orbax: which array, and which part of it on which device. Another
-process asks the same of Orbax and measures the arrays that it gets.
+The process that runs the submission only says what it asks of Orbax: which array, and which part of it on which device.
+Another process asks the same of Orbax and measures the arrays that it gets.
 """
 
 import contextlib
@@ -60,8 +60,8 @@ def saving(subject: Subject, case: Case) -> Reading:
 
 @eager
 def restored(subject: Subject, case: Case, *, large: bool) -> Reading:
-    """The restored values on each mesh, where the arrays are, and what was asked of Orbax. In a process that has only the
-    checkpoint. If the model is too `large` for one device, calling `make` for real raises."""
+    """The restored values on each mesh, where the arrays are, and what was asked of Orbax. In a process that has only
+    the checkpoint. If the model is too `large` for one device, calling `make` for real raises."""
     if subject.received is None:
         raise BadOutputError("`save` left no file")
     folder = subject.received / CHECKPOINT
@@ -173,7 +173,8 @@ def _sharding(axes: Any, mesh: Mesh) -> Any:
 
 
 def _held(read: Sequence[jax.Array], mesh: Mesh) -> int:
-    """Whether a device held all of an array that the mesh splits. `read` are all arrays that Orbax read with its values."""
+    """Whether a device held all of an array that the mesh splits. `read` are all arrays that Orbax read with its
+    values."""
     parts = mesh.shape["model"]
     if not read:
         return NOT_READ

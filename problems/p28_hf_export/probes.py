@@ -15,7 +15,8 @@ FOLDERS = {"new": "`folder`", "existing": "`folder`, which existed before the ca
 SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
 SETTINGS = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "relu",
             "layer_norm_epsilon": 1e-6, "tie_word_embeddings": True}  # fmt: skip
-# What GPT-2 also reads from `config.json`: second names of sizes, and keys of which other values than these change the logits.
+# What GPT-2 also reads from `config.json`: second names of sizes, and keys of which other values than these change the
+# logits.
 ALIASES = {"max_position_embeddings": "n_positions", "hidden_size": "n_embd", "num_hidden_layers": "n_layer",
            "num_attention_heads": "n_head"}  # fmt: skip
 PLAIN = {"scale_attn_weights": [True], "scale_attn_by_inverse_layer_idx": [False], "add_cross_attention": [False],
@@ -34,7 +35,8 @@ def exported(subject: Subject, case: Case) -> Reading:
 
 
 def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
-    """Every tensor by name, the configuration, the metadata, and the logits, from the exported files of both folders."""
+    """Every tensor by name, the configuration, the metadata, and the logits, from the exported files of both
+    folders."""
     if folder is None:
         raise BadOutputError("`folder` is empty: it has no model.safetensors")
     new, existing = (_read(folder / EXPORT / name, case) for name in FOLDERS)
@@ -44,7 +46,8 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
 
 
 def _copied(reading: Reading) -> dict[str, bytes]:
-    """What must be the same in both folders. Logits are there in both, but they are computed and may be rounded differently."""
+    """What must be the same in both folders. Logits are there in both, but they are computed and may be rounded
+    differently."""
     return {name: b"" if name == "logits" else x.tobytes() for name, x in reading.arrays.items()}
 
 

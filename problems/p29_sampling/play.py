@@ -1,4 +1,5 @@
-"""Problem 29, played: what the learner's sampler makes of the trained model's next word, and its stories at four temperatures."""
+"""Problem 29, played: what the learner's sampler makes of the trained model's next word, and its stories at four
+temperatures."""
 
 import jax
 import jax.numpy as jnp

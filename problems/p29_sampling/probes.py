@@ -48,7 +48,8 @@ def first_drawing(subject: Subject, case: Case) -> Reading:
 
 @eager
 def drawing(subject: Subject, case: Case) -> Reading:
-    """Texts drawn from models with constant logits: many to count their tokens, and short ones with the same key and others."""
+    """Texts drawn from models with constant logits: many to count their tokens, and short ones with the same key and
+    others."""
     return Reading(
         {
             "texts": np.stack([_drawn(subject, case, LENGTH, i, i) for i in range(TEXTS)]),
@@ -82,8 +83,8 @@ def _drawn(
 def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     """What depends on the key, and how often the token of each rank was drawn.
 
-    Frequencies are counted only where every text is complete and every token an independent draw: otherwise they say no more
-    than the stop token or the key does.
+    Frequencies are counted only where every text is complete and every token an independent draw: otherwise they say no
+    more than the stop token or the key does.
     """
     V, texts, first = int(case.values["vocab_size"]), arrays["texts"], arrays["saved:text"]  # type: ignore[arg-type]
     ranks = np.stack([_ranks(case, i)[np.clip(text, 0, V - 1)] for i, text in enumerate(texts)])

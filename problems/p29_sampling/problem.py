@@ -21,7 +21,8 @@ def logits(temperature: float, top_k: int, top_p: float, sizes: Mapping[str, int
 
 
 def sure(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Logits so large that their exponentials overflow, one of which is so far ahead that in float32 its probability is 1."""
+    """Logits so large that their exponentials overflow, one of which is so far ahead that in float32 its probability is
+    1."""
     values = logits(0.1, sizes["V"], 1.0, sizes, rng)
     large = 10 + values["logits"] / 3
     large[large.argmax()] += 1.8
@@ -71,11 +72,12 @@ def filtered(*how: Any, V: tuple[int, ...] = (6, 9), covers: tuple[str, ...] = (
     return Cases(partial(logits, *how), {"V": V}, draws=2, covers=covers)
 
 
-# Logits of up to 150 lose 1e-5 to rounding, and so do their exponentials. Probabilities go down to 1e-13: float64 adds them to 1.
+# Logits of up to 150 lose 1e-5 to rounding, and so do their exponentials. Probabilities go down to 1e-13: float64 adds
+# them to 1.
 TINY = Tolerance(rtol=5e-4, atol=1e-16)
-# The frequencies of a token in two runs of 600 draws differ by less than 0.15, except with negligible probability: it is five
-# standard deviations of the difference. At temperature 0.6 the most likely token has a probability near 0.5, so that drawing from
-# a flatter distribution shows.
+# The frequencies of a token in two runs of 600 draws differ by less than 0.15, except with negligible probability: it
+# is five standard deviations of the difference. At temperature 0.6 the most likely token has a probability near 0.5, so
+# that drawing from a flatter distribution shows.
 DRAWN = Tolerance(rtol=0.0, atol=0.15, room=1)
 MODEL = {"V": (11, 13), "T": (7, 6)}
 

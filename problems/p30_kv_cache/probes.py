@@ -13,7 +13,8 @@ from grader.problem import Case
 def decoding(subject: Subject, case: Case) -> Reading:
     """The logits after each token.
 
-    The steps are one loop, so the program holds the step once, and whatever a step leaves for the next is carried by the loop.
+    The steps are one loop, so the program holds the step once, and whatever a step leaves for the next is carried by
+    the loop.
     """
     positions = {**case.values, "context": case.values["max_T"]}
     graphdef, state = ToyGPT.abstract(replace(case, values=positions))

@@ -23,8 +23,8 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 # The sums of one position may be taken in another order than those of all positions together.
 LOGITS = Tolerance(rtol=1e-4, atol=1e-4)
-# A scan over the blocks, which looks their parameters up, takes 1.7 times as many operations. Running the prefix again takes 31
-# times as many.
+# A scan over the blocks, which looks their parameters up, takes 1.7 times as many operations. Running the prefix again
+# takes 31 times as many.
 WORK = Tolerance(rtol=2.5, atol=0.0, room=3)
 BYTES = Tolerance(rtol=0.1, atol=64)
 

@@ -1,4 +1,5 @@
-"""Problem 31, played: the learner's adapters teach the trained model another kind of story, and leave its weights alone."""
+"""Problem 31, played: the learner's adapters teach the trained model another kind of story, and leave its weights
+alone."""
 
 import re
 

@@ -23,8 +23,8 @@ class Stack(nnx.Module):
 
 
 def adapting(subject: Subject, case: Case) -> Reading:
-    """The layer's variables, its initial difference from the base, its output and the gradient of its input with a given adapter,
-    and its merged form.
+    """The layer's variables, its initial difference from the base, its output and the gradient of its input with a
+    given adapter, and its merged form.
     """
 
     def program(filled: Arrays, x: jax.Array, seed: jax.Array) -> Arrays:
@@ -53,7 +53,8 @@ def adapting(subject: Subject, case: Case) -> Reading:
 
 
 def starting(subject: Subject, case: Case) -> Reading:
-    """The root mean square of each matrix of a fresh adapter, how much of a is far from 0, and whether other `rngs` give it, too.
+    """The root mean square of each matrix of a fresh adapter, how much of a is far from 0, and whether other `rngs`
+    give it, too.
 
     Of normal numbers 4.6% are beyond two standard deviations, of uniform ones none.
     """
@@ -69,8 +70,8 @@ def starting(subject: Subject, case: Case) -> Reading:
 
 
 def training(subject: Subject, case: Case) -> Reading:
-    """The adapter after three steps, also that of a layer alone, whether anything else changed, and the size of the optimizer's
-    state.
+    """The adapter after three steps, also that of a layer alone, whether anything else changed, and the size of the
+    optimizer's state.
     """
 
     def program(filled: Arrays, x: jax.Array, seed: jax.Array) -> Arrays:

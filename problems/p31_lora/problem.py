@@ -31,8 +31,8 @@ def wide(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"d_in": 1024, "d_out": 3, "rank": 256, "alpha": 2.0, "seed": rng.integers(0, 2**31, 1).astype("uint32")}
 
 
-# Of 262,144 normal numbers, the root mean square is known to 0.14% and the share beyond two standard deviations to 0.9%. A wrong
-# standard deviation is off by a factor of 1.4 or more, and uniform numbers have no such share.
+# Of 262,144 normal numbers, the root mean square is known to 0.14% and the share beyond two standard deviations to
+# 0.9%. A wrong standard deviation is off by a factor of 1.4 or more, and uniform numbers have no such share.
 SPREAD = Tolerance(rtol=0.06, atol=0.0, room=5)
 
 # An optimizer may keep a few more counts of its steps. The moments of the base are at least 25 numbers.

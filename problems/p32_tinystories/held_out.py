@@ -1,4 +1,5 @@
-"""The stories that a run of problem 32 is judged by. They are made where programs run, so the submission never has them."""
+"""The stories that a run of problem 32 is judged by. They are made where programs run, so the submission never has
+them."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -29,7 +30,8 @@ def moved(case: Case) -> Any:
 
 
 def prefixes(case: Case) -> Any:
-    """The ids (ROWS, T) before a random target in each row. A program gets neither what it is to predict nor what follows."""
+    """The ids (ROWS, T) before a random target in each row. A program gets neither what it is to predict nor what
+    follows."""
     every, at = _rows_and_targets(case)
     return np.where(np.arange(every.shape[1]) < at[:, None], every, 0)[:, :-1]
 
@@ -76,7 +78,8 @@ def _rows_and_targets(case: Case) -> tuple[Any, Any]:
 
 @functools.lru_cache(maxsize=4)
 def _drawn(seed: bytes, T: int) -> tuple[Any, Any]:
-    """One row (T + 1,) of each of ROWS stories, and the position of its target: any token of the story but the first."""
+    """One row (T + 1,) of each of ROWS stories, and the position of its target: any token of the story but the
+    first."""
     rng = np.random.default_rng(list(seed))
     every, at = np.full((ROWS, T + 1), PADDING, np.int32), np.empty(ROWS, np.int32)
     for i, story in enumerate(

@@ -1,6 +1,7 @@
 """Probes of problem 32: runs of the harness with the submission's pieces. Run in workers.
 
-A worker trains. What its model is worth is computed by programs that a witness runs on stories that the worker never had.
+A worker trains. What its model is worth is computed by programs that a witness runs on stories that the worker never
+had.
 """
 
 import contextlib
@@ -76,7 +77,8 @@ def belonging(subject: Subject, case: Case) -> Reading:
 
 
 def assembled(subject: Subject, case: Case) -> Reading:
-    """The logits of a model with given parameters, before and after later tokens change, and the loss that a run computes."""
+    """The logits of a model with given parameters, before and after later tokens change, and the loss that a run
+    computes."""
     with _sentences():
         session = _session(subject, case)
         state = session.functions.init()
@@ -243,8 +245,8 @@ def _next_logits(model: Any, prefixes_NT: Any, lengths_N: Any) -> Any:
 
 
 def _stories(model: Any, T: int, keys: Any, choose: Any) -> Any:
-    """The tokens (STORIES, LONGEST) that the model draws after the prompt, by single passes over the last T. Each story is
-    filled up with end-of-text."""
+    """The tokens (STORIES, LONGEST) that the model draws after the prompt, by single passes over the last T. Each story
+    is filled up with end-of-text."""
     end, before = TOKENIZER.eot_token, len(_prompt)
     start = jnp.full((STORIES, before + LONGEST), end).at[:, :before].set(jnp.array(_prompt))
 
@@ -286,8 +288,8 @@ def _is_own(piece: Any) -> bool:
 
 
 def _tried(subject: Subject) -> Pieces:
-    """The pieces, checked once for all probes. Raises HarnessError if one fails, BadOutputError if the run uses none that the
-    learner made: the same one each time."""
+    """The pieces, checked once for all probes. Raises HarnessError if one fails, BadOutputError if the run uses none
+    that the learner made: the same one each time."""
     if "tried" not in subject.memo:
         try:
             pieces = check_pieces(_offered(subject), Path())

@@ -11,7 +11,8 @@ ORIGINS = {0: "from your workspace, or the harness's", 1: "from elsewhere"}
 
 
 def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """The settings of a run that the learner may not change, and the seed of the stories that judge it: no worker gets that."""
+    """The settings of a run that the learner may not change, and the seed of the stories that judge it: no worker gets
+    that."""
     D = sizes["D"]
     return {
         "data": f"pocket:{sizes['stories']}",
@@ -27,8 +28,8 @@ def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# The losses of correct runs differ by a few hundredths with the seed, and by some tenths with the settings and the pieces. A
-# run that learns nothing stays at ln 2048 = 7.6.
+# The losses of correct runs differ by a few hundredths with the seed, and by some tenths with the settings and the
+# pieces. A run that learns nothing stays at ln 2048 = 7.6.
 BAR = Tolerance(rtol=0.3, atol=0.0, room=2)
 BEGINNING = Tolerance(rtol=0.03, atol=0.0, room=2)
 # How far the mean of a few hundred losses of about 8 is from one that is computed in another order.

@@ -16,7 +16,8 @@ OTHERS = nnx.Not(nnx.Param)
 
 
 def using(subject: Subject, case: Case) -> Reading:
-    """The module's other variables, its output and gradient with a given mean, what `observe` does, and a second model."""
+    """The module's other variables, its output and gradient with a given mean, what `observe` does, and a second
+    model."""
     make = subject.constructor(NAME, case)
 
     def scorer(parameters: Any, mean: jax.Array) -> Any:

@@ -1,4 +1,5 @@
-"""Problem 34, played: parts of the trained model are copied, and a run that went wrong is taken back, by the learner's code."""
+"""Problem 34, played: parts of the trained model are copied, and a run that went wrong is taken back, by the learner's
+code."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Probes of problem 34: models that are averaged, copied in part, and brought back to an earlier state. Run in workers."""
+"""Probes of problem 34: models that are averaged, copied in part, and brought back to an earlier state. Run in
+workers."""
 
 from typing import Any
 
@@ -54,7 +55,8 @@ def averaging(subject: Subject, case: Case) -> Reading:
 
 
 def copying(subject: Subject, case: Case) -> Reading:
-    """A model after its head was copied from another, what the head's variables from before hold, and the other model."""
+    """A model after its head was copied from another, what the head's variables from before hold, and the other
+    model."""
 
     def program(first: Any, second: Any) -> Arrays:
         model, source = _model(case, first), _model(case, second)
@@ -81,7 +83,8 @@ def copying(subject: Subject, case: Case) -> Reading:
 
 
 def restoring(subject: Subject, case: Case) -> Reading:
-    """The model and its optimizer after a restore, the same after training and a second restore, and losses after both."""
+    """The model and its optimizer after a restore, the same after training and a second restore, and losses after
+    both."""
 
     @nnx.jit
     def step(model: Model, optimizer: nnx.Optimizer[Model], x: jax.Array) -> jax.Array:

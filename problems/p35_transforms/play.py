@@ -1,4 +1,5 @@
-"""Problem 35, played: when the learner's step is traced again, what it learns, and what the gradient of an input shows."""
+"""Problem 35, played: when the learner's step is traced again, what it learns, and what the gradient of an input
+shows."""
 
 import time
 
@@ -32,7 +33,8 @@ class Judge(nnx.Module):
 
 
 def play(module):
-    """Traces and time of each call of the step; the loss; which tokens of a story the score depends on; four models at once."""
+    """Traces and time of each call of the step; the loss; which tokens of a story the score depends on; four models at
+    once."""
     stories = held_out(ROWS)
     x_ND = jnp.stack([TABLE_VD[ids].mean(axis=0) * 8 for ids in stories])
     x_ND -= x_ND.mean(axis=0)

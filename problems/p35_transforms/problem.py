@@ -19,8 +19,8 @@ def batches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# Four copies of the step have 2.9 times the operations of one copy with four calls. Two copies are allowed (1.7 times), because a
-# state that starts with a Python number has a weak type in JAX, so its step is compiled a second time.
+# Four copies of the step have 2.9 times the operations of one copy with four calls. Two copies are allowed (1.7 times),
+# because a state that starts with a Python number has a weak type in JAX, so its step is compiled a second time.
 ONE_STEP = Tolerance(rtol=1.0, atol=0.0, room=1.4)
 
 PROBLEM = Problem(

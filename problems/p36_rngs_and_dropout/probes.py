@@ -1,4 +1,5 @@
-"""Probes of problem 36: the masks of dropout, a model in both modes, and layers with keys of their own. Run in workers."""
+"""Probes of problem 36: the masks of dropout, a model in both modes, and layers with keys of their own. Run in
+workers."""
 
 from dataclasses import replace
 from typing import Any

@@ -35,7 +35,8 @@ def shown(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"rate": values["rate"], "x": f"{T} rows of {D} numbers between 0.5 and 1.5, with random signs"}
 
 
-# Two fractions of 100,000 numbers differ by 0.002 (standard deviation). Dropping with another rate moves it by 0.1 or more.
+# Two fractions of 100,000 numbers differ by 0.002 (standard deviation). Dropping with another rate moves it by 0.1 or
+# more.
 FRACTION = Tolerance(rtol=0.0, atol=0.025, room=2.5)
 # The root mean squares of two draws of 12,000 numbers differ by 1%. A wrong standard deviation is off by 1.7 or more.
 SPREAD = Tolerance(rtol=0.1, atol=0.0, room=2.5)

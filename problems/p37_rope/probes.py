@@ -32,7 +32,8 @@ def scores(subject: Subject, case: Case) -> Reading:
 
 
 def large(subject: Subject, case: Case) -> Reading:
-    """The result at large positions, or only that it is the same at others: where a table ends says nothing about the angles."""
+    """The result at large positions, or only that it is the same at others: where a table ends says nothing about the
+    angles."""
     values = case.values
 
     def program(x: Any, positions: Any) -> Arrays:

@@ -49,7 +49,8 @@ LARGEST = 100_000
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Positions beyond every table that a program could have made, with the largest that the page promises. Llama 3's base."""
+    """Positions beyond every table that a program could have made, with the largest that the page promises. Llama 3's
+    base."""
     import numpy as np
 
     positions = rng.choice(np.arange(90_000, LARGEST), sizes["T"], replace=False)
@@ -64,11 +65,11 @@ def at_large_positions(_: Case, wrong: Difference) -> str:
     return ""
 
 
-# A float32 of 10,000 to 100,000 is off by up to 0.004 radians, and a frequency computed with `exp` and `log` by a few times as
-# much. Angles of a wrong position are off by a radian.
+# A float32 of 10,000 to 100,000 is off by up to 0.004 radians, and a frequency computed with `exp` and `log` by a few
+# times as much. Angles of a wrong position are off by a radian.
 ANGLES = Tolerance(rtol=0.1, atol=0.1, room=2)
-# The result has 8 significant bits, and a program may round each product to that. Angles in bfloat16 are off by half a radian or
-# more.
+# The result has 8 significant bits, and a program may round each product to that. Angles in bfloat16 are off by half a
+# radian or more.
 BFLOAT16 = Tolerance(rtol=0.04, atol=0.04, room=2)
 SIZES = {"T": (5, 4), "H": (3, 2), "K": (8, 6)}
 

@@ -34,8 +34,8 @@ def masked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 # The sums of one position may be taken in another order than those of all positions together.
 STEP = Tolerance(rtol=1e-4, atol=1e-4)
-# With a third array of keys or values the cache has 1.5 times as many bytes. It has 2.5 times as many with the inputs in 20 bits
-# for a number, the fewest that keep the outputs within the tolerance of a step.
+# With a third array of keys or values the cache has 1.5 times as many bytes. It has 2.5 times as many with the inputs
+# in 20 bits for a number, the fewest that keep the outputs within the tolerance of a step.
 BYTES = Tolerance(rtol=0.1, atol=64, room=3)
 SIZES = {"T": (5, 7), "G": (2, 4), "R": (3,), "K": (4,)}
 

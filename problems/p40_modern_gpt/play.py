@@ -15,7 +15,8 @@ WINDOWS = (8, 32)
 
 
 def play(module):
-    """A story with trained weights, then how a new one surprises it: with all positions, with windows, and beside problem 06."""
+    """A story with trained weights, then how a new one surprises it: with all positions, with windows, and beside
+    problem 06."""
 
     def model(window, full_every):
         make = module.construct(

@@ -14,8 +14,8 @@ from grader.problem import Case
 def reach(subject: Subject, case: Case) -> Reading:
     """The dependence of outputs on tokens, (T, T): 1 at (t, s) if another token s changes any bit of output t.
 
-    Also the output, because a program that sees the right tokens may still compute something else from them, that of one token,
-    and the outputs of models with the same parameters at the limits of `window` and `full_every`.
+    Also the output, because a program that sees the right tokens may still compute something else from them, that of
+    one token, and the outputs of models with the same parameters at the limits of `window` and `full_every`.
     """
     graphdef, parameters, rest = subject.build("ModernGPT", case)
     V: Any = case.values["vocab_size"]

@@ -28,7 +28,8 @@ def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# Each of the three blocks amplifies the rounding errors of the one before: correct programs differ by 7e-6 in a gradient.
+# Each of the three blocks amplifies the rounding errors of the one before: correct programs differ by 7e-6 in a
+# gradient.
 DEEP = Tolerance(rtol=1e-4, atol=1e-4)
 SIZES = (
     "vocab_size",
@@ -42,7 +43,8 @@ SIZES = (
     "rope_base",
     "norm_epsilon",
 )
-# One shape for most cases: problems 37 to 39 vary the shapes of the parts, and each shape of this model is slow to trace.
+# One shape for most cases: problems 37 to 39 vary the shapes of the parts, and each shape of this model is slow to
+# trace.
 SHAPE = {
     "T": (8,), "V": (9,), "G": (2,), "R": (3,), "K": (4,), "F": (10,), "L": (3,), "W": (3,), "n": (2,), "base": (100,),
     "thousandths": (50,),
@@ -52,8 +54,8 @@ LOCAL = {
     "T": (7,), "V": (11,), "G": (3,), "R": (2,), "K": (2,), "F": (5,), "L": (2,), "W": (2,), "n": (3,), "base": (61,),
     "thousandths": (31,),
 }  # fmt: skip
-# The depth and the vocabulary of GPT-2 small, in a model with one head. It is constructed and not run: compiling it would take
-# longer than all other checks.
+# The depth and the vocabulary of GPT-2 small, in a model with one head. It is constructed and not run: compiling it
+# would take longer than all other checks.
 LIFE = {
     "T": (5,), "V": (50_257,), "G": (1,), "R": (1,), "K": (2,), "F": (1,), "L": (12,), "W": (2,), "n": (6,), "base": (90,),
     "thousandths": (40,),

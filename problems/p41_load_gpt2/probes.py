@@ -1,4 +1,5 @@
-"""Probes of problem 41: a model that has been loaded, files with a fault, and logits of small embeddings. Run in workers."""
+"""Probes of problem 41: a model that has been loaded, files with a fault, and logits of small embeddings. Run in
+workers."""
 
 from typing import Any
 

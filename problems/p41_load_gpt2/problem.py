@@ -27,8 +27,8 @@ def gpt(T: int, max_T: int, sizes: Mapping[str, int], rng: Any) -> dict[str, Any
     }
 
 
-# Correct gradients differ by up to 6e-6 through two layers, more than a tenth of the usual tolerance. The exact GELU changes
-# them by 9e-4.
+# Correct gradients differ by up to 6e-6 through two layers, more than a tenth of the usual tolerance. The exact GELU
+# changes them by 9e-4.
 GELU = Tolerance(rtol=7e-5, atol=7e-5)
 RAISED = {0: "no error", 1: "the right error", 2: "another error"}
 

@@ -10,7 +10,8 @@ POINTS = (0, 25, 50, 100, 200, 400)
 
 
 def play(module, text):
-    """The first merges, a text in tokens after few and after many of them, and the length of a story over their number."""
+    """The first merges, a text in tokens after few and after many of them, and the length of a story over their
+    number."""
     end = token(END)
     counts = module.count_words(end.join(stories(STORIES)), [end])
     merges = list(module.train_bpe(counts, MERGES))

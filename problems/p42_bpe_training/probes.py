@@ -13,8 +13,9 @@ from grader.problem import Case
 
 WORDS = 80  # places of words that are compared; no text of a case has as many different words
 MOST = 999  # the largest count that is compared; all others are far too large
-# The reference takes half a second of the CPU for all merges beside other words, or a second on a busy machine. A program that
-# counts all words again takes minutes, so the time limit of the problem ends it. This limit ends it earlier, with a sentence.
+# The reference takes half a second of the CPU for all merges beside other words, or a second on a busy machine. A
+# program that counts all words again takes minutes, so the time limit of the problem ends it. This limit ends it
+# earlier, with a sentence.
 SECONDS = 4.0
 ENDING = 3  # drawn letters in some of the other words
 GROWTH = (100,)  # numbers of merges before the largest
@@ -23,7 +24,8 @@ NOT_THERE, NO_MORE = -1, -2  # a token that does not occur in the case, and a pl
 
 @eager
 def counting(subject: Subject, case: Case) -> Reading:
-    """The words in the order of their first places, each with its count as one number, and how many words an empty text has."""
+    """The words in the order of their first places, each with its count as one number, and how many words an empty text
+    has."""
     kind, special, text = (Mapping, "a dictionary"), _special(case), str(case.values["text"]).encode()
     counts = subject.call("count_words", text.decode(), special, returns=kind)
     for word, count in counts.items():
@@ -49,7 +51,8 @@ def training(subject: Subject, case: Case) -> Reading:
 
 @eager
 def training_beside_many_words(subject: Subject, case: Case) -> Reading:
-    """The merges of some words that occur often, beside many others that few merges change, so the others must not cost time."""
+    """The merges of some words that occur often, beside many others that few merges change, so the others must not cost
+    time."""
     others = range(int(case.values["others"]))  # type: ignore[call-overload]
     last = str(case.values["words"]).rpartition("\n")[2]
     letters = np.random.default_rng(case.seed).choice(list(ascii_lowercase), (len(others), ENDING))
@@ -93,7 +96,8 @@ def _numbers(case: Case, merges: Sequence[Sequence[bytes]], asked: int) -> dict[
 
 
 def _place(text: bytes, parts: tuple[bytes, ...], count: int = 0) -> int:
-    """Where the joined parts first occur, the length of the first part and of all, and a count, as the digits of one number."""
+    """Where the joined parts first occur, the length of the first part and of all, and a count, as the digits of one
+    number."""
     start = text.find(b"".join(parts))
     if start < 0:
         return NOT_THERE

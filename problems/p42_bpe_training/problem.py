@@ -46,7 +46,8 @@ def word_counts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def tied(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Words of two letters with the same count, which is also that of two pairs in which a left part begins like the other.
+    """Words of two letters with the same count, which is also that of two pairs in which a left part begins like the
+    other.
 
     Two letters of two bytes tie as well. Their bytes are no text, and the greater comes last.
     """
@@ -81,8 +82,8 @@ def rare(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def often(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Words that occur often, and a word of three capitals. The probe adds `others`, each of which occurs once.
 
-    A third of these end with drawn letters and the capitals. So few of the merges change them, but all of them decide which pairs
-    are merged, and they have little in common by which they could be counted together.
+    A third of these end with drawn letters and the capitals. So few of the merges change them, but all of them decide
+    which pairs are merged, and they have little in common by which they could be counted together.
     """
     words = sorted({"".join(rng.choice(list("abcdefghijklmnopqrstuvwxyz"), 8)) for _ in range(sizes["words"])})
     words.append("".join(rng.permutation(list("ABCDEFGH"))[:3]))
@@ -91,7 +92,8 @@ def often(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def encodings(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """The first merges of a list, and a text to encode, in which one of them joins a space and a letter. `_` is a space."""
+    """The first merges of a list, and a text to encode, in which one of them joins a space and a letter. `_` is a
+    space."""
     values = texts({"parts": 4, "special": sizes["special"]}, rng)
     values["text"] = values["text"].replace(TWICE, f"{TWICE} wider")
     return {**values, "merges": "\n".join(MERGES[: sizes["merges"]])}

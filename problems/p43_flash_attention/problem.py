@@ -27,8 +27,8 @@ def unmasked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Scores whose exponential overflows in float32. They grow from block to block. The first row's only one, far below 0,
-    underflows."""
+    """Scores whose exponential overflows in float32. They grow from block to block. The first row's only one, far below
+    0, underflows."""
     values = normal(sizes, rng)
     growing = 10 * (1 + rng.random(sizes["T"]).cumsum().astype("float32"))[:, None]
     q = values["q"] * 10
@@ -41,18 +41,20 @@ def with_lse(make: Make) -> Make:
     return lambda sizes, rng: {"causal": True, **make(sizes, rng), "return_lse": True}
 
 
-# Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that rough.
+# Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that
+# rough.
 SATURATED = Tolerance(rtol=2e-3, atol=2e-3)
 # Eight times as many numbers as the reference's largest array, which has about as many as q. The scores of one block of
 # queries and all keys have four times as many, and all scores have forty times as many.
 ARRAYS = Tolerance(rtol=7.0, atol=0.0, room=3)
 # The scores of one block of queries and all keys take 2.3 times the memory of the reference, and all scores 20 times.
 ROWS_OF_SCORES = Tolerance(rtol=2.0, atol=0.0, room=3)
-# Computing every block takes 1.8 times the products of the causal forward pass, and computing both answers without a mask, to
-# choose one, twice the products. Correct programs differ in how they mask.
+# Computing every block takes 1.8 times the products of the causal forward pass, and computing both answers without a
+# mask, to choose one, twice the products. Correct programs differ in how they mask.
 FORWARD = Tolerance(rtol=0.45, atol=0.0, room=1.7)
-# A pair of blocks takes two products forward and five backward, or seven if the gradients of the queries and those of the keys
-# are computed in two loops: 9 / 7 of the reference's work. Computing every block backward takes 1.6 times the work.
+# A pair of blocks takes two products forward and five backward, or seven if the gradients of the queries and those of
+# the keys are computed in two loops: 9 / 7 of the reference's work. Computing every block backward takes 1.6 times the
+# work.
 BACKWARD = Tolerance(rtol=0.45, atol=0.0, room=1.25)
 
 
@@ -113,7 +115,8 @@ PROBLEM = Problem(
         "lse, overflow": Cases(with_lse(large), {"T": (11,), "K": (3,), "C": (4,)}, draws=1),  # the program of "lse"
         "unmasked": Cases(unmasked, {"T": (12,), "K": (5,), "C": (3,)}, draws=1),
         "unmasked, ragged": Cases(with_lse(unmasked), {"T": (11, 7, 6), "K": (3,), "C": (4, 5, 8)}, draws=2),
-        # Just below a multiple of C, or all scores without the padding of blocks would cost little more than half of the blocks.
+        # Just below a multiple of C, or all scores without the padding of blocks would cost little more than half of
+        # the blocks.
         "large": Cases(normal, {"T": (350, 345, 349), "K": (8,), "C": (32,)}, draws=1),
         "unmasked, large": Cases(with_lse(unmasked), {"T": (350, 345, 349), "K": (8,), "C": (32,)}, draws=1),
     },

@@ -75,8 +75,8 @@ def backward_for_tpu(subject: Subject, case: Case) -> Reading:
 
 
 def _lowered(subject: Subject, case: Case, function: Callable[..., Any], names: Sequence[str]) -> Reading:
-    """The program of a function of the norm and of arrays of the case, lowered for a TPU, where kernels are compiled, and the
-    same trace for a CPU, where they are interpreted. So the kernels that a TPU would run give the numbers."""
+    """The program of a function of the norm and of arrays of the case, lowered for a TPU, where kernels are compiled,
+    and the same trace for a CPU, where they are interpreted. So the kernels that a TPU would run give the numbers."""
     sizes = (case.values["epsilon"], case.values["block"])
     shapes = [jax.ShapeDtypeStruct(np.shape(case.values[name]), np.float32) for name in names]
 
@@ -131,16 +131,16 @@ def _compiling() -> Iterator[None]:
 
 
 def read(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading:
-    """What the program of the output consists of: whether it has a kernel that multiplies, the arithmetic outside of kernels, and
-    blocks that are too large. And the output of the same trace on the CPU."""
+    """What the program of the output consists of: whether it has a kernel that multiplies, the arithmetic outside of
+    kernels, and blocks that are too large. And the output of the same trace on the CPU."""
     module, found = _run(arrays, case, FORWARD, ["output"])
     found["has_a_kernel"] = np.int32(any(map(_multiplies, stablehlo.operations(module))))
     return Reading({f"tpu.{name}": value for name, value in {**found, "numbers_outside": _outside(module)}.items()})
 
 
 def read_backward(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading:
-    """The gradients, blocks that are too large, and the arithmetic outside of kernels that the sum of one row for each step does
-    not need."""
+    """The gradients, blocks that are too large, and the arithmetic outside of kernels that the sum of one row for each
+    step does not need."""
     module, found = _run(arrays, case, BACKWARD, ["gradient.x", "gradient.weight"])
     T, D = np.shape(case.values["x"])
     steps = math.ceil(T / int(case.values["block"]))  # type: ignore[arg-type]
@@ -150,8 +150,8 @@ def read_backward(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading
 
 
 def _run(arrays: Mapping[str, Any], case: Case, names: Sequence[str], results: list[str]) -> tuple[Any, Arrays]:
-    """The program for a TPU, and what the one for a CPU gives: the results, and the numbers of the largest array that its kernels
-    compute with, as far as they are more than two blocks."""
+    """The program for a TPU, and what the one for a CPU gives: the results, and the numbers of the largest array that
+    its kernels compute with, as far as they are more than two blocks."""
     module, for_cpu = (np.asarray(arrays[name], np.uint8).tobytes() for name in ("tpu", "cpu"))
     witness.check(Program(module, [], []))
     inputs = [Input("case", name, np.shape(case.values[name]), "float32") for name in names]
@@ -162,7 +162,8 @@ def _run(arrays: Mapping[str, Any], case: Case, names: Sequence[str], results: l
 
 
 def _outside(module: Any) -> Any:
-    """How many numbers the arithmetic outside of kernels takes: those of each operation. In a loop, they are taken often.
+    """How many numbers the arithmetic outside of kernels takes: those of each operation. In a loop, they are taken
+    often.
 
     A call of anything but a kernel is arithmetic: a library of linear algebra divides rows by their norms, too.
     """

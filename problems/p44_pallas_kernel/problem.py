@@ -24,7 +24,8 @@ def rows(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-# Twice as many numbers as in a block of the reference. Arithmetic on all rows at once takes seven times as many or more.
+# Twice as many numbers as in a block of the reference. Arithmetic on all rows at once takes seven times as many or
+# more.
 BLOCK = Tolerance(rtol=1.0, atol=0.0, room=3)
 
 

@@ -36,11 +36,12 @@ def _called(subject: Subject, case: Case, entry: str, name: str) -> Reading:
 
 
 def products(execution: Execution) -> dict[str, Any]:
-    """Whether products of two int8 operands with an int32 result multiply all T * D * F pairs of codes (`int8`), and whether all
-    other arithmetic takes a quarter of T * D * F operations or more (`other`).
+    """Whether products of two int8 operands with an int32 result multiply all T * D * F pairs of codes (`int8`), and
+    whether all other arithmetic takes a quarter of T * D * F operations or more (`other`).
 
-    A product takes T * D * F multiplications and almost as many additions, in whatever operations it is written. Quantizing x and
-    scaling the sums take a few operations for each number of x and of the result, and a tenth of T * D * F in all.
+    A product takes T * D * F multiplications and almost as many additions, in whatever operations it is written.
+    Quantizing x and scaling the sums take a few operations for each number of x and of the result, and a tenth of T * D
+    * F in all.
     """
     (T, D), F = np.shape(execution.case.values["x"]), np.shape(execution.case.values["scale"])[0]  # type: ignore[misc]
     int8 = other = 0

@@ -73,7 +73,8 @@ PROBLEM = Problem(
         "products": Cases(products, PRODUCT, draws=2),
         "one row": Cases(products, {"T": (1,), "D": (11, 9), "F": (1,)}, draws=1, covers=("one",)),
         "row of zeros": Cases(products, {"T": (5,), "D": (12,), "F": (14,), "zeros": (1, 2)}, draws=2),
-        # D and F are so large that a tenth of T * D * F operations quantize x and scale the sums, also with diagonal matrices.
+        # D and F are so large that a tenth of T * D * F operations quantize x and scale the sums, also with diagonal
+        # matrices.
         "large": Cases(products, {"T": (8, 9), "D": (4096,), "F": (128, 120)}, draws=1),
     },
     checks=(

@@ -1,5 +1,5 @@
-"""Probes of problem 46: the updates of a small tree, as one loop, and of a module inside nnx.Optimizer; and its measure of the
-work of `orthogonalize`. Run in workers."""
+"""Probes of problem 46: the updates of a small tree, as one loop, and of a module inside nnx.Optimizer; and its measure
+of the work of `orthogonalize`. Run in workers."""
 
 from typing import Any
 
@@ -96,7 +96,8 @@ def _muon(subject: Subject, case: Case, rest: optax.GradientTransformation) -> o
 
 
 def _check_state(tx: Any, state: Any, parameters: Any, gradients: Any) -> None:
-    """Raises BadOutputError if an update returns a state of another form, because it would be compiled again for every step."""
+    """Raises BadOutputError if an update returns a state of another form, because it would be compiled again for every
+    step."""
     one = jax.tree.map(lambda g: g[0], gradients)
     after = jax.eval_shape(lambda: tx.update(one, state, parameters)[1])
     forms = [
@@ -108,8 +109,8 @@ def _check_state(tx: Any, state: Any, parameters: Any, gradients: Any) -> None:
 
 
 def orthogonalizing(execution: Execution) -> dict[str, Any]:
-    """The scalar operations of one run, and how often it decomposed a matrix or solved a system: the singular values would give
-    the same result without a step."""
+    """The scalar operations of one run, and how often it decomposed a matrix or solved a system: the singular values
+    would give the same result without a step."""
     called = (run.times for run, _ in execution.costs if cost.rows_in_order(run.operation))
     return {"work": work(execution), "linear_algebra": np.int64(sum(called))}
 

@@ -34,8 +34,8 @@ def orthonormal(matrix: Any) -> Any:
 
 
 def gradients(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Gradients of a few steps for three kernels of one block, one of them square, a convolution with three axes, a bias, the
-    embeddings and the head. Each step has another scale."""
+    """Gradients of a few steps for three kernels of one block, one of them square, a convolution with three axes, a
+    bias, the embeddings and the head. Each step has another scale."""
     V, T, D, F = sizes["V"], sizes["T"], sizes["D"], sizes["F"]
     shapes = {"embedding": (V, D), "pos_embed": (T, D), "ff1": (D, F), "bias": (F,), "ff2": (F, D), "proj": (D, D),
               "conv": (2, D, F), "head": (D, V)}  # fmt: skip
@@ -57,11 +57,11 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# Newton-Schulz multiplies a small singular value by up to 3.4 in each step, and its rounding error, too: by 480 in five steps.
-# Correct programs differ by 1e-6 to 1e-5 here.
+# Newton-Schulz multiplies a small singular value by up to 3.4 in each step, and its rounding error, too: by 480 in five
+# steps. Correct programs differ by 1e-6 to 1e-5 here.
 NEWTON = Tolerance(rtol=1e-4, atol=1e-4)
-# Products may be grouped in other ways: a program that computes X Xᵀ twice in each step executes nearly twice as many operations.
-# Products of the larger side take about 75 times as many here.
+# Products may be grouped in other ways: a program that computes X Xᵀ twice in each step executes nearly twice as many
+# operations. Products of the larger side take about 75 times as many here.
 WORK = Tolerance(rtol=3.0, atol=0.0, room=3)
 # Counters may differ, by 4 bytes each. Another array for each kernel is 1,024 bytes of about 18,400, and 256
 # with 8 bits a number.

@@ -16,7 +16,8 @@ def layer(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Right-padded stories of very different lengths, so that devices have different numbers of targets. One has none."""
+    """Right-padded stories of very different lengths, so that devices have different numbers of targets. One has
+    none."""
     V, B, T = sizes["V"], sizes["B"], sizes["T"]
     token_ids = rng.integers(0, V - 1, (B, T)).astype("int32")
     for row, real in enumerate(rng.integers(1, T + 1, B)):
@@ -28,8 +29,8 @@ def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 TP, SP, DP = "tensor_parallel_mlp", "sequence_parallel_mlp", "data_parallel_gradient"
 ARRAYS = ("x", "w1", "b1", "w2", "b2")
-# The gradients have 3,664 bytes. A program may join the loss and the number of targets with them, in one vector: 8 bytes more,
-# which is half of what is allowed. Gradients that are summed twice, or not, are 100% away.
+# The gradients have 3,664 bytes. A program may join the loss and the number of targets with them, in one vector: 8
+# bytes more, which is half of what is allowed. Gradients that are summed twice, or not, are 100% away.
 WITH_SCALARS = Tolerance(rtol=16 / 3664, atol=0.0, room=1.9)
 
 PROBLEM = Problem(
@@ -44,9 +45,9 @@ PROBLEM = Problem(
         "cases": Cases(layer, {"T": (16, 24), "D": (5,), "F": (40,)}, draws=1),
         "stories": Cases(stories, {"B": (16, 24), "T": (7,), "V": (11,), "D": (3,), "F": (9,)}, draws=1),
         "one": Cases(layer, {"T": (8,), "D": (1,), "F": (8,)}, draws=1, covers=("one",)),
-        # How often each pair of tokens occurs is all that the loss depends on. Here, that takes about 37,000 bits, and what a
-        # `psum` of all gradients holds, with the scalars that do not count, 30,400. No array of the gradients is so small that it
-        # does not count.
+        # How often each pair of tokens occurs is all that the loss depends on. Here, that takes about 37,000 bits, and
+        # what a `psum` of all gradients holds, with the scalars that do not count, 30,400. No array of the gradients is
+        # so small that it does not count.
         "many": Cases(stories, {"B": (400, 408), "T": (97,), "V": (151,), "D": (1,), "F": (5,)}, draws=1),
     },
     checks=(

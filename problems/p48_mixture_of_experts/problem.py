@@ -45,11 +45,11 @@ def long(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return values
 
 
-# The experts' part is two thirds of the reference's work. All experts for all tokens take more than four times its work, and more
-# than five times with gradients, where correct programs differ by a tenth.
+# The experts' part is two thirds of the reference's work. All experts for all tokens take more than four times its
+# work, and more than five times with gradients, where correct programs differ by a tenth.
 WORK = Tolerance(rtol=0.6, atol=0.0, room=3)
-# The reference's largest array, the hidden one of all places, has E · C · F numbers. Arrays over all pairs of tokens and experts
-# have nearly six times as many or more.
+# The reference's largest array, the hidden one of all places, has E · C · F numbers. Arrays over all pairs of tokens
+# and experts have nearly six times as many or more.
 ARRAYS = Tolerance(rtol=1.5, atol=0.0, room=3)
 
 

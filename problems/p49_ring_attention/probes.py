@@ -70,8 +70,8 @@ def _called(subject: Subject, arrays: Arrays) -> Any:
 
 
 def exchanged(execution: Execution) -> dict[str, Any]:
-    """The number of executed collectives of each other kind than a permutation, how far around the ring the longest of these
-    sends, and how often all keys and values travel to a neighbor. As many as are allowed count alike."""
+    """The number of executed collectives of each other kind than a permutation, how far around the ring the longest of
+    these sends, and how often all keys and values travel to a neighbor. As many as are allowed count alike."""
     found = dict.fromkeys(("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "collective_broadcast"), 0)
     hops, sent = 0, Fraction(0)
     for each in execution.collectives:

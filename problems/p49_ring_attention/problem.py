@@ -13,7 +13,8 @@ def normal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Scores whose exponential overflows in float32. The largest of query 0 is hidden from it, and the visible one is low."""
+    """Scores whose exponential overflows in float32. The largest of query 0 is hidden from it, and the visible one is
+    low."""
     values = normal(sizes, rng)
     values["q"][0], values["k"][0], values["k"][-1] = 1, -1, 1
     return {**values, "q": values["q"] * 100, "k": values["k"] * 100}
@@ -36,10 +37,12 @@ SENT = (
     '`in_specs` or `out_specs` other than `P("context", None)`.'
 )
 
-# Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that rough.
+# Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that
+# rough.
 SATURATED = Tolerance(rtol=2e-3, atol=2e-3)
-# Measured: programs with a loop of JAX need up to 1.4 times the memory of the reference. Those that hold the keys, or the scores,
-# of all blocks need at least 2.1 times as much. A Python loop, which XLA runs with all blocks in memory, needs more.
+# Measured: programs with a loop of JAX need up to 1.4 times the memory of the reference. Those that hold the keys, or
+# the scores, of all blocks need at least 2.1 times as much. A Python loop, which XLA runs with all blocks in memory,
+# needs more.
 BLOCK = Tolerance(rtol=0.8, atol=0.0, room=2)
 
 PROBLEM = Problem(
@@ -50,7 +53,8 @@ PROBLEM = Problem(
         "cases": Cases(normal, {"T": (24,), "K": (5,)}, draws=1, covers=("coprime",)),
         "one": Cases(normal, {"T": (8,), "K": (1,)}, draws=1, covers=("one",)),
         "large": Cases(large, {"T": (24,), "K": (5,)}, draws=1),  # as above: one program for both
-        # A device's block of scores is as large as its block of keys: all keys are too much memory, and so are all scores.
+        # A device's block of scores is as large as its block of keys: all keys are too much memory, and so are all
+        # scores.
         "long": Cases(normal, {"T": (256, 264), "K": (32,)}, draws=1),
     },
     checks=(

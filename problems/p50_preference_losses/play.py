@@ -20,7 +20,8 @@ T, BATCH, HELD, STEPS, GAP, BETA, LEARNING_RATE = 44, 4, 4, 30, 3, 0.1, 7e-5
 
 
 def play(module):
-    """How much likelier the chosen and the rejected answers become over a minute, then a word and a story before and after."""
+    """How much likelier the chosen and the rejected answers become over a minute, then a word and a story before and
+    after."""
     ids_N2T, answer_N2T = pairs()
 
     def read(model, ids_B2T):
@@ -81,7 +82,8 @@ def play(module):
 
 
 def pairs():
-    """Beginnings of held-out stories with chosen and rejected answers: the ids, and where the answers are, (N, 2, T)."""
+    """Beginnings of held-out stories with chosen and rejected answers: the ids, and where the answers are, (N, 2,
+    T)."""
     rows = []
     for story in held_out(200):
         found = re.match(r"(.* liked to play at the)( \w+)( all day\.)", TOKENIZER.decode(story.tolist()), re.DOTALL)

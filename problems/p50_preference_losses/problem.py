@@ -24,7 +24,8 @@ def conversation(sizes: Mapping[str, int], rng: Any, scale: float = 1.0) -> dict
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Logits so large that probabilities round to 0, among them that of a token of the answer. The last token is one, too."""
+    """Logits so large that probabilities round to 0, among them that of a token of the answer. The last token is one,
+    too."""
     values = conversation(sizes, rng, scale=200.0)
     values["is_answer"][-1] = True
     values["logits"][1, values["token_ids"][2]] = -900

@@ -26,7 +26,8 @@ SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=WRITTEN)
 
 
 def play(module):
-    """The advantages of one group, the reward and the distance from the base over a minute, and a story before and after."""
+    """The advantages of one group, the reward and the distance from the base over a minute, and a story before and
+    after."""
     tuner, base = (Tuner(gpt(), target_log_probabilities, LEARNING_RATE) for _ in range(2))
     ids_BP = np.repeat([encode(prompt) for prompt in PROMPTS], GROUP, axis=0)
     B, P = ids_BP.shape

@@ -20,7 +20,8 @@ def rewards(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def equal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Groups of equal rewards, each but one with a mean that float32 does not hold exactly, and one group with a winner."""
+    """Groups of equal rewards, each but one with a mean that float32 does not hold exactly, and one group with a
+    winner."""
     import numpy as np
 
     P, C = sizes["P"], sizes["C"]

@@ -7,12 +7,14 @@ from grader.problem import Case
 
 
 def first_token(subject: Subject, case: Case) -> Reading:
-    """The law of the first emitted token: each token may be drafted and accepted, or drawn from the residual instead."""
+    """The law of the first emitted token: each token may be drafted and accepted, or drawn from the residual
+    instead."""
     V = len(given(case, "target_row"))
 
     def program(target_V: jnp.ndarray, draft_V: jnp.ndarray) -> Arrays:
         target_NV, draft_NV = (jnp.tile(row, (V, 1)) for row in (target_V, draft_V))
-        # The next row of the target is not used. Token n is drafted at position n, and all positions have the same distributions.
+        # The next row of the target is not used. Token n is drafted at position n, and all positions have the same
+        # distributions.
         accepted = jnp.asarray(
             subject.call(
                 "acceptance_probabilities", jnp.concatenate([target_NV, target_V[None]]), draft_NV, jnp.arange(V)

@@ -1,4 +1,5 @@
-"""Problem 52: speculative decoding, which accepts and rejects drafted tokens so that the target's distribution is kept."""
+"""Problem 52: speculative decoding, which accepts and rejects drafted tokens so that the target's distribution is
+kept."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -19,7 +20,8 @@ def distributions(rows: int, V: int, rng: Any) -> Any:
 
 
 def drafts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Distributions of both models and drafted tokens, one of which the draft overrates and one of which it underrates."""
+    """Distributions of both models and drafted tokens, one of which the draft overrates and one of which it
+    underrates."""
     import numpy as np
 
     N, V = sizes["N"], sizes["V"]
@@ -35,8 +37,8 @@ def drafts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def impossible(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Tokens that the target never writes, as after top-k, one that both models write surely, and one that neither nearly ever
-    writes: with a large vocabulary, most are so."""
+    """Tokens that the target never writes, as after top-k, one that both models write surely, and one that neither
+    nearly ever writes: with a large vocabulary, most are so."""
     import numpy as np
 
     values = drafts(sizes, rng)
@@ -73,8 +75,8 @@ def equal(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def steps(accepted: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Drafts with uniform numbers that accept none, one or all of the drafted tokens.
 
-    After a rejection, all later tokens would be accepted. The last number draws another token from the right distribution than
-    from those that are wrong.
+    After a rejection, all later tokens would be accepted. The last number draws another token from the right
+    distribution than from those that are wrong.
     """
     import numpy as np
 
@@ -126,7 +128,8 @@ def smallest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def largest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """The largest uniform number, and a distribution whose sum rounding has left below it.
 
-    All sums are multiples of 2 ** -22, so they are exact in every order. The first and the last token have probability 0.
+    All sums are multiples of 2 ** -22, so they are exact in every order. The first and the last token have probability
+    0.
     """
     import numpy as np
 
@@ -143,8 +146,9 @@ def largest(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def _telling(numbers: Any, again: float, right: Any, wrong: Any) -> Any:
-    """Those of the `numbers` that are far from all limits and draw a token from `right` that no mistake gives: `again` in place
-    of the number, the first or the most likely token, one of the distributions `wrong`, of which the first two give two tokens.
+    """Those of the `numbers` that are far from all limits and draw a token from `right` that no mistake gives: `again`
+    in place of the number, the first or the most likely token, one of the distributions `wrong`, of which the first two
+    give two tokens.
     """
     import numpy as np
 

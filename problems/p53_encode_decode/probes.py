@@ -11,8 +11,9 @@ from grader.authoring import BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
 from problems.p53_encode_decode.problem import BROKEN, GROWTH, ranks_of, special_of
 
-# As on the page, of the CPU. The reference takes 0.1 s for the longest word, and 0.2 s for the stream. Programs whose work is the
-# square take minutes in Python. The judge limits the time of a whole probe; these limits end it earlier, with a sentence.
+# As on the page, of the CPU. The reference takes 0.1 s for the longest word, and 0.2 s for the stream. Programs whose
+# work is the square take minutes in Python. The judge limits the time of a whole probe; these limits end it earlier,
+# with a sentence.
 SECONDS = 1.0
 AHEAD = 1 << 15  # bytes, as on the page: less than those of the ids that are wanted, so nobody can join all chunks
 NO_MORE, NOT_AN_ID = -1, -2

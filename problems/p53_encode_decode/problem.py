@@ -20,10 +20,10 @@ BROKEN = {
     ODD: ("eda080ff", "the bytes ED A0 80 FF, which are in no letter"),
 }
 STREAM_TEXT = "it's low|we'll see|they've|we're |'l|  \n\n Zoë\n\nlow  new\n  wide|\t  \t low"
-# White space shows where a stream is cut. By rank, CROSSED is A|BC|D|EF, in the order of the text AB|C|DE|F, and with the longest
-# token first ABCDE|F. OUTDATED is GH|IJ: once IJ is a token, the pair of H and I
-# is out of date, and that of H and IJ has a higher rank than GH. No training gives the other ones. WHOLE is a token that merging
-# never reaches: KL|M|N. EARLY is QRS|T: QRS has a lower rank than QR, but is a pair only after QR.
+# White space shows where a stream is cut. By rank, CROSSED is A|BC|D|EF, in the order of the text AB|C|DE|F, and with
+# the longest token first ABCDE|F. OUTDATED is GH|IJ: once IJ is a token, the pair of H and I is out of date, and that
+# of H and IJ has a higher rank than GH. No training gives the other ones. WHOLE is a token that merging never reaches:
+# KL|M|N. EARLY is QRS|T: QRS has a lower rank than QR, but is a pair only after QR.
 CROSSED, OUTDATED, WHOLE, EARLY = "ABCDEF", "GHIJ", "KLMN", "QRST"
 FIRST = (
     (b"KL", b"MN"),
@@ -49,7 +49,8 @@ FIRST = (
 
 
 def vocabulary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Merges, in the order of their ranks, as rows of two tokens in hexadecimal digits, and how far the ids of bytes are shifted.
+    """Merges, in the order of their ranks, as rows of two tokens in hexadecimal digits, and how far the ids of bytes
+    are shifted.
 
     They are trained as in problem 42, but on pairs drawn at random: ranks say little about lengths and frequencies.
     """
@@ -68,8 +69,8 @@ def vocabulary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def words(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Words, of which some are not among those that the merges were made of. Wrong orders give CROSSED or OUTDATED others, and
-    what relies on a training gives WHOLE or EARLY others."""
+    """Words, of which some are not among those that the merges were made of. Wrong orders give CROSSED or OUTDATED
+    others, and what relies on a training gives WHOLE or EARLY others."""
     some = [str(word) for word in rng.permutation(WORDS)]
     mixed = [left + right[1:] for left, right in zip(some, some[3:], strict=False)]
     odd = [CROSSED, OUTDATED, WHOLE, EARLY, "q"]
@@ -86,7 +87,8 @@ def runs(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A text with special tokens, next to each other and at both ends, and pieces of them. Without any, they are text."""
+    """A text with special tokens, next to each other and at both ends, and pieces of them. Without any, they are
+    text."""
     parts = []
     for number in range(sizes["parts"]):
         some = [str(word) for word in rng.choice(WORDS, rng.integers(3, 7))] + [WHOLE, "🐉☂é"][number : number + 1]
@@ -101,7 +103,8 @@ def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def alike(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A text with runs of special tokens that begin alike. Neither the first nor the last of the table is always the longest."""
+    """A text with runs of special tokens that begin alike. Neither the first nor the last of the table is always the
+    longest."""
     special = [*ALIKE[:2]] if sizes["special"] == 2 else [ALIKE[2], *ALIKE[:2]]
     if sizes["reverse"]:
         special.reverse()
@@ -114,7 +117,8 @@ def alike(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def streams(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A text in chunks of a few bytes: within letters, contractions, white space and special tokens. A chunk can be empty."""
+    """A text in chunks of a few bytes: within letters, contractions, white space and special tokens. A chunk can be
+    empty."""
     values = texts(sizes, rng)
     return {**values, "text": values["text"] + STREAM_TEXT, "chunk": sizes["chunk"]}
 

@@ -9,8 +9,8 @@ from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Toler
 
 POSITIONS, MASK, TARGETS, ATTENTION = "segment_positions", "segment_mask", "segment_targets", "segment_attention"
 WRT = ["q", "k", "v"]
-# The reference computes about 130 pairs of blocks, and a causal attention without segments 528. Programs that take the maximum of
-# each block in another way differ by a few percent.
+# The reference computes about 130 pairs of blocks, and a causal attention without segments 528. Programs that take the
+# maximum of each block in another way differ by a few percent.
 WORK = Tolerance(rtol=0.7, atol=0.0, room=1.7)
 # Neighboring float32 numbers near 1,000 are 6e-5 apart, so the scores, and with them the weights, are that rough.
 SATURATED = Tolerance(rtol=2e-3, atol=2e-3)
@@ -82,7 +82,8 @@ def one_kind(segment: int, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]
 
 
 def heads(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Queries, keys and values of a row whose segments begin within blocks and at their borders. One spans more than three."""
+    """Queries, keys and values of a row whose segments begin within blocks and at their borders. One spans more than
+    three."""
     import numpy as np
 
     C = sizes["C"]
@@ -106,8 +107,9 @@ def one_block(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def many(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A long row of many short stories and a few long ones, of 300 tokens together. Neither a fixed number of blocks before a
-    query is few, nor are windows around the long ones that hold each of them, however they divide these tokens."""
+    """A long row of many short stories and a few long ones, of 300 tokens together. Neither a fixed number of blocks
+    before a query is few, nor are windows around the long ones that hold each of them, however they divide these
+    tokens."""
     import numpy as np
 
     T = sizes["T"]

@@ -1,4 +1,5 @@
-"""Problem 55, played: a crawl of stories with copies, which the learner's functions find, and what the copies do to a loss."""
+"""Problem 55, played: a crawl of stories with copies, which the learner's functions find, and what the copies do to a
+loss."""
 
 import difflib
 import random
@@ -20,7 +21,8 @@ SHOWN, EDITS, EDGES = 6, 5, np.linspace(0, 1, 11)
 
 
 def play(module):
-    """Clusters of copies, how many pairs the bands find, and the loss on stories whose copies were in the training data."""
+    """Clusters of copies, how many pairs the bands find, and the loss on stories whose copies were in the training
+    data."""
     rng, generator = random.Random(5), np.random.default_rng(5)  # noqa: S311
     a, b = generator.integers(1, PRIME, P), generator.integers(0, PRIME, P)
     crawl = list(stories(COUNT))

@@ -11,8 +11,8 @@ from grader.problem import Case
 from problems.p55_near_duplicates.problem import number_of
 
 NONE, SHINGLES, PAIRS, PLANTED = -1, 80, 400, 40
-# As on the page, of the CPU. The reference takes 0.15 s for the most texts, programs that compare all of them in Python minutes.
-# The judge limits the time of a whole probe; these limits end it earlier, with a sentence.
+# As on the page, of the CPU. The reference takes 0.15 s for the most texts, programs that compare all of them in Python
+# minutes. The judge limits the time of a whole probe; these limits end it earlier, with a sentence.
 SECONDS, GROWTH, ROWS, BANDS = 1.0, (1_000, 4_000, 12_000), 2, 8
 
 
@@ -86,8 +86,8 @@ def clustering(subject: Subject, case: Case) -> Reading:
 
 @eager
 def clustering_many(subject: Subject, case: Case) -> Reading:
-    """The labels of ten chains of texts, whose pairs are in any order, and of two chains whose last pair comes first, after those
-    of shorter ones."""
+    """The labels of ten chains of texts, whose pairs are in any order, and of two chains whose last pair comes first,
+    after those of shorter ones."""
     rng = np.random.default_rng(int(case.values["seed"]))  # type: ignore[arg-type]
 
     def of_chain(D: int) -> Any:

@@ -15,8 +15,8 @@ ship bell coat milk rice salt soup wolf goat lamp book desk hand foot nose face 
 town wall wave wing yard yarn zone bean coin corn dawn dish dust farm fire fort gate gift gold iron jazz jeep kelp
 lime maze mint nest oven pear plum pond""".split()
 PRIME = 2**31 - 1
-# Letters of one to four bytes, with and without a lower case, and a sharp s, which case folding would write as two letters. The
-# pictures and the dash are no letters.
+# Letters of one to four bytes, with and without a lower case, and a sharp s, which case folding would write as two
+# letters. The pictures and the dash are no letters.
 SCRIPTS = "Straße, Ñandú Москва 東京 𐐀𐐁\u00a0ΑΒΓ٣ 🎉frog🎉 cake—moon"
 PROBABILITY = Tolerance(rtol=1e-6, atol=1e-9)
 
@@ -37,7 +37,8 @@ def hashes(rng: Any, P: int) -> dict[str, Any]:
 
 
 def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A text with capitals, punctuation, digits, an accent, and words that come again. `marks` of 2 adds other scripts."""
+    """A text with capitals, punctuation, digits, an accent, and words that come again. `marks` of 2 adds other
+    scripts."""
     some = words_of(rng, sizes["words"])
     text = " ".join(some)
     if sizes["marks"]:
@@ -64,7 +65,8 @@ def sets(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def telling_hashes(texts: list[str], sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Hash functions for texts of which some pairs have a similarity of just one half.
 
-    With several bands, all similar pairs are candidates, and of those pairs, some are estimated below one half and others not.
+    With several bands, all similar pairs are candidates, and of those pairs, some are estimated below one half and
+    others not.
     """
     import numpy as np
 

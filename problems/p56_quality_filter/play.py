@@ -1,4 +1,5 @@
-"""Problem 56, played: a filter for a crawl of stories, menus and lists, and the leak that makes it look better than it is."""
+"""Problem 56, played: a filter for a crawl of stories, menus and lists, and the leak that makes it look better than it
+is."""
 
 import random
 
@@ -15,7 +16,8 @@ SELLING = "buy cheap free best price offer deal order today only click here now 
 
 
 def play(module):
-    """What the scores look at, the curve of thresholds, and whether the recall that was promised is what new sites give."""
+    """What the scores look at, the curve of thresholds, and whether the recall that was promised is what new sites
+    give."""
     rng = random.Random(3)  # noqa: S311
     source = stories(SITES * EACH + NEW * EACH)
     texts, labels, groups = _crawl(source, SITES, rng, "site")

@@ -15,8 +15,8 @@ BAD = "click here buy now free best price offer subscribe login menu home cart d
 SCRIPTS = "Straße, Ñandú Москва 東京 𐐀𐐁 🎉now🎉 buy—today x2_y"
 BOTH = "the of and to in is a for that it with as on you this".split()
 LOSS, WRT = "logistic_loss", ["weights", "bias"]
-# The loss is convex. Measured: L-BFGS with its default tolerance, Newton and JAX in float32 agree to 1e-4 of the weights' size,
-# wrong ones differ by 2% or more.
+# The loss is convex. Measured: L-BFGS with its default tolerance, Newton and JAX in float32 agree to 1e-4 of the
+# weights' size, wrong ones differ by 2% or more.
 FIT = Tolerance(rtol=2e-3, atol=2e-3)
 SHARES = Tolerance(rtol=1e-6, atol=1e-9)
 
@@ -38,7 +38,8 @@ def text_of(words: Any, rng: Any, length: int, quality: float) -> str:
 
 
 def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A text with capitals, punctuation, and words and pairs that come again. `marks` of 2 is a long one with other scripts."""
+    """A text with capitals, punctuation, and words and pairs that come again. `marks` of 2 is a long one with other
+    scripts."""
     plain = text_of((GOOD, BAD), rng, sizes["words"], 0.5)
     again = " ".join(plain.split()[:3])
     text = [
@@ -134,7 +135,8 @@ def corpus(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def filtered(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Texts, two of which are empty, and a filter. They have just the score of the threshold, and two others a score near it."""
+    """Texts, two of which are empty, and a filter. They have just the score of the threshold, and two others a score
+    near it."""
     some = [text_of((GOOD, BAD), rng, int(rng.integers(3, 9)), rng.random()) for _ in range(sizes["M"] + 60)]
     weights = rng.permutation(sizes["B"]) - (sizes["B"] - 1) // 2.0  # some of each sign
     bias, seed = float(rng.choice([-0.5, 0.5])), int(rng.integers(1, 10_000))

@@ -21,7 +21,8 @@ QUESTIONS = (
 
 @functools.cache
 def trained():
-    """The trained model as a function of up to CONTEXT ids. It is compiled once: shorter windows are filled up behind."""
+    """The trained model as a function of up to CONTEXT ids. It is compiled once: shorter windows are filled up
+    behind."""
     run = jitted(gpt())
 
     def model(ids):

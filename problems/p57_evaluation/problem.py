@@ -28,7 +28,8 @@ def text(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A text of the ids of a narrow model with many tokens, which is sure of others. Most ids need more than 15 bits."""
+    """A text of the ids of a narrow model with many tokens, which is sure of others. Most ids need more than 15
+    bits."""
     sized = model(rng, sizes["V"], sizes["width"])
     sized["head"] *= 100  # log-probabilities of hundreds below 0, whose exponentials round to 0
     token_ids = rng.integers(sizes["V"] // 3, sizes["V"], sizes["N"]).astype("int32")
@@ -41,7 +42,8 @@ def apart(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def probabilities(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Log-probabilities of a text, of which some tokens have many bytes and special ones none. The first has 9, the last 2."""
+    """Log-probabilities of a text, of which some tokens have many bytes and special ones none. The first has 9, the
+    last 2."""
     import numpy as np
 
     N = sizes["N"]

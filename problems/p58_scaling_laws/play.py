@@ -1,4 +1,5 @@
-"""Problem 58, played: the learner's law of small models that are trained on the spot, tables of three neighboring tokens."""
+"""Problem 58, played: the learner's law of small models that are trained on the spot, tables of three neighboring
+tokens."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +16,8 @@ BUDGETS = (10**7, 10**8, 10**9)
 
 
 def play(module):
-    """Measured losses with the curves of the fitted law, the best sizes for some budgets, and a valley of equal budgets."""
+    """Measured losses with the curves of the fitted law, the best sizes for some budgets, and a valley of equal
+    budgets."""
     tokens = tokenized(STORIES[-1])
     read = tokenized(None)
     runs = []
@@ -78,7 +80,8 @@ def tokenized(count):
 
 
 def loss(seen, N, read):
-    """The loss on `read` of a table with the N most frequent of three neighbors in `seen`; else two neighbors or one decide."""
+    """The loss on `read` of a table with the N most frequent of three neighbors in `seen`; else two neighbors or one
+    decide."""
     ones = (np.bincount(seen, minlength=V) + 1) / (len(seen) + V)
     before, pairs, triples = (packed(seen, n) for n in (1, 2, 3))
     kept, counts = np.unique(triples, return_counts=True)

@@ -8,7 +8,8 @@ from grader.problem import Case
 from problems.p58_scaling_laws.problem import SIZES
 
 MOST = 1e9  # of a loss: an infinite one would be near every other
-# Between the runs and beyond them. A law is compared by its losses, because other numbers can give nearly the same ones.
+# Between the runs and beyond them. A law is compared by its losses, because other numbers can give nearly the same
+# ones.
 N, D = np.array([3e7, 1e8, 1e9, 1e10]), np.array([1e12, 1e11, 1e10, 2e11])
 
 

@@ -8,12 +8,14 @@ from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 SIZES = ("vocab_size", "context", "d_model", "d_ff", "num_layers")
 OBJECTIVE = {"entry": "huber_objective", "wrt": ["law"]}
-# N and D are exponentials of numbers near 20, of which float32 keeps 2e-6: their relative error is as large. A parabola that is
-# fitted in float32 without centering is rougher.
+# N and D are exponentials of numbers near 20, of which float32 keeps 2e-6: their relative error is as large. A parabola
+# that is fitted in float32 without centering is rougher.
 ROUGH = Tolerance(rtol=1e-3, atol=1e-3)
-# Logarithms of losses are near 1 and keep 1e-6 in float32; their differences are 0.01 to 0.4. Wrong formulas are off by 10%.
+# Logarithms of losses are near 1 and keep 1e-6 in float32; their differences are 0.01 to 0.4. Wrong formulas are off by
+# 10%.
 DISTANCES = Tolerance(rtol=1e-3, atol=1e-5)
-# Measured: L-BFGS and Gauss-Newton in float64 find laws whose losses agree to 1e-6. A fit on a linear scale differs by 8e-4.
+# Measured: L-BFGS and Gauss-Newton in float64 find laws whose losses agree to 1e-6. A fit on a linear scale differs by
+# 8e-4.
 FIT = Tolerance(rtol=3e-5, atol=3e-5)
 
 
@@ -69,7 +71,8 @@ def one_run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def experiment(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Runs of six sizes with up to six numbers of tokens each, with noise, and three that failed: their losses are too high."""
+    """Runs of six sizes with up to six numbers of tokens each, with noise, and three that failed: their losses are too
+    high."""
     import numpy as np
 
     law = law_of(rng)
@@ -89,7 +92,8 @@ def budget(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def isoflop(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Losses of models of different sizes with equal operations. The lowest run is not at the minimum of the parabola."""
+    """Losses of models of different sizes with equal operations. The lowest run is not at the minimum of the
+    parabola."""
     import numpy as np
 
     R = sizes["R"]

@@ -33,14 +33,15 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"max_T" if name == "context" else name: value for name, value in values.items()}
 
 
-# A stream of several blocks amplifies rounding errors, and the norm divides by a standard deviation that the biases keep small.
+# A stream of several blocks amplifies rounding errors, and the norm divides by a standard deviation that the biases
+# keep small.
 LOGITS = Tolerance(rtol=1e-4, atol=1e-4)
-# A row of a table of 50,257 tokens is about 0.004 long, and so are the parts of a logit. The lens also divides by the standard
-# deviation of three numbers, which is small in some layer of thirteen.
+# A row of a table of 50,257 tokens is about 0.004 long, and so are the parts of a logit. The lens also divides by the
+# standard deviation of three numbers, which is small in some layer of thirteen.
 SMALL = Tolerance(rtol=1e-4, atol=4e-6)
 SMALL_LENS = Tolerance(rtol=1e-4, atol=2e-5)
-# The reference's work is that of one forward pass. Two more of them are allowed. The logits of all tokens for each neuron are
-# eight times as much.
+# The reference's work is that of one forward pass. Two more of them are allowed. The logits of all tokens for each
+# neuron are eight times as much.
 WORK = Tolerance(rtol=3.0, atol=0.0, room=2)
 
 

@@ -1,4 +1,5 @@
-"""Problem 60: activation patching, which finds the layers, positions and heads that make the difference between two texts."""
+"""Problem 60: activation patching, which finds the layers, positions and heads that make the difference between two
+texts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +36,8 @@ def pair(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def logits(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Logits, (T, V), and two tokens, of which one has the larger logit at the last position and the other one before."""
+    """Logits, (T, V), and two tokens, of which one has the larger logit at the last position and the other one
+    before."""
     values = rng.standard_normal((sizes["T"], sizes["V"]))
     answer, foil = rng.permutation(sizes["V"])[:2, None].astype("int32")
     sign = 1 if sizes["larger"] else -1
@@ -49,11 +51,11 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"max_T" if name == "context" else name: value for name, value in values.items()}
 
 
-# A score is a quotient of differences. If the two texts have nearly the same logit difference, the rounding errors of both are
-# divided by a small number. They stay a hundred times below an error in the method.
+# A score is a quotient of differences. If the two texts have nearly the same logit difference, the rounding errors of
+# both are divided by a small number. They stay a hundred times below an error in the method.
 SCORES = Tolerance(rtol=1e-3, atol=1e-3)
-# A pass for each pair of a block and a position, written out, has more than ten times as many operations as the reference, which
-# has one for each block.
+# A pass for each pair of a block and a position, written out, has more than ten times as many operations as the
+# reference, which has one for each block.
 OPERATIONS = Tolerance(rtol=2.0, atol=0.0, room=2)
 
 

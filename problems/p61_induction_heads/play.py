@@ -1,4 +1,5 @@
-"""Problem 61, played: the learner's hand-written heads, and the same model that learns such heads from repeated words."""
+"""Problem 61, played: the learner's hand-written heads, and the same model that learns such heads from repeated
+words."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""The probes of problem 61: the learner's forward pass, and what hand-written weights do in the grader's. Run in workers."""
+"""The probes of problem 61: the learner's forward pass, and what hand-written weights do in the grader's. Run in
+workers."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -45,8 +46,9 @@ def _shapes(V: int, P: int, D: int, K: int) -> list[tuple[int, ...]]:
 
 
 def written(subject: Subject, case: Case) -> Reading:
-    """What a model with the learner's hand-written weights does at each position: its likeliest token where one is to be copied
-    (`tokens`), whether it is sure of it (`sure`), and where each layer looks (`previous`, `induction`). UNGRADED elsewhere.
+    """What a model with the learner's hand-written weights does at each position: its likeliest token where one is to
+    be copied (`tokens`), whether it is sure of it (`sure`), and where each layer looks (`previous`, `induction`).
+    UNGRADED elsewhere.
     """
     V, P = int(case.values["vocab_size"]), int(case.values["max_T"])  # type: ignore[arg-type]
 
@@ -90,7 +92,8 @@ def run(weights: Mapping[str, Any], token_ids: Any) -> tuple[Any, Any]:
 
 
 def _checked(weights: Any, V: int, P: int) -> Arrays:
-    """The weights as float32 arrays. Raises BadOutputError if one is missing or has another shape than the page says."""
+    """The weights as float32 arrays. Raises BadOutputError if one is missing or has another shape than the page
+    says."""
     if not isinstance(weights, Mapping):
         raise BadOutputError(f"`induction_weights` returned {described(weights)}; it must return a dictionary")
     if set(weights) != set(NAMES):

@@ -1,4 +1,5 @@
-"""Problem 62, played: the learner's autoencoder takes the trained model's activations apart, and its features get examples."""
+"""Problem 62, played: the learner's autoencoder takes the trained model's activations apart, and its features get
+examples."""
 
 import jax
 import jax.numpy as jnp

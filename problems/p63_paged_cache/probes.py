@@ -15,7 +15,8 @@ NONE, LONGEST = -1, 12  # blocks of a table that are compared
 
 @eager
 def managing(subject: Subject, case: Case) -> Reading:
-    """After each event: whether it raised MemoryError, what `append` returned, all tables, and how many blocks are free."""
+    """After each event: whether it raised MemoryError, what `append` returned, all tables, and how many blocks are
+    free."""
     manager = subject.call("BlockManager", case.values["num_blocks"], case.values["block_size"])
     for name in METHODS:
         if not callable(getattr(manager, name, None)):

@@ -83,7 +83,8 @@ def full(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def blocks(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A query, and keys and values in blocks, of which a table names a few in any order. Everything else holds other numbers."""
+    """A query, and keys and values in blocks, of which a table names a few in any order. Everything else holds other
+    numbers."""
     import numpy as np
 
     B, S, H, K, M = (sizes[name] for name in "BSHKM")
@@ -101,7 +102,8 @@ def blocks(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def low(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """The same with scores near -20,000. All numbers are multiples of 1/4, so that float32 adds up the scores exactly."""
+    """The same with scores near -20,000. All numbers are multiples of 1/4, so that float32 adds up the scores
+    exactly."""
     import numpy as np
 
     values = blocks(sizes, rng)
@@ -111,8 +113,8 @@ def low(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def garbage(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """The same, where everything that the sequence does not use is NaN or infinite: the blocks of others, and the end of the last
-    one."""
+    """The same, where everything that the sequence does not use is NaN or infinite: the blocks of others, and the end
+    of the last one."""
     values = blocks(sizes, rng)
     S, length = sizes["S"], int(values["length"])
     for name in ("key_blocks", "value_blocks"):

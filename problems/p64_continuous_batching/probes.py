@@ -25,7 +25,8 @@ def _scheduler(subject: Subject, case: Case) -> Any:
 
 @eager
 def scheduling(subject: Subject, case: Case) -> Reading:
-    """In each step, where `schedule` starts each sequence and how many tokens it computes, and how many blocks are free."""
+    """In each step, where `schedule` starts each sequence and how many tokens it computes, and how many blocks are
+    free."""
     scheduler, steps = _scheduler(subject, case), int(case.values["steps"])  # type: ignore[arg-type]
     requests = ast.literal_eval(str(case.values["requests"]))
     tokens: dict[str, int] = {}
@@ -53,7 +54,8 @@ def scheduling(subject: Subject, case: Case) -> Reading:
 
 
 def _work(result: Any, tokens: Mapping[str, int]) -> list[tuple[str, int, int]]:
-    """What `schedule` returned. Raises BadOutputError if it is not a list of (name, start, count), or names a sequence twice."""
+    """What `schedule` returned. Raises BadOutputError if it is not a list of (name, start, count), or names a sequence
+    twice."""
     if not isinstance(result, list | tuple):
         raise BadOutputError(f"`schedule` returned {described(result)}; it must return a list of (name, start, count)")
     work = []
@@ -88,8 +90,8 @@ class _Watched:
 
 
 class Model:
-    """A model with a cache, whose next token depends on all tokens that it was given, and on a number that nobody else knows, nor
-    finds out from the tokens. It records each batch."""
+    """A model with a cache, whose next token depends on all tokens that it was given, and on a number that nobody else
+    knows, nor finds out from the tokens. It records each batch."""
 
     def __init__(self, case: Case):
         self.salt = int(np.asarray(case.values["salt"])[0])

@@ -14,8 +14,8 @@ NAMES = ("a", "b", "c", "d", "e", "f")
 GARBAGE = (float("nan"), float("inf"), float("-inf"))
 V, END = 50, 13  # the vocabulary of the model whose texts are compared, and its end token
 
-# A request of a simulated server: the step of its arrival, its name, the lengths of its prompt and its answer, and the step in
-# which its user gives up, or -1.
+# A request of a simulated server: the step of its arrival, its name, the lengths of its prompt and its answer, and the
+# step in which its user gives up, or -1.
 Requests = Sequence[tuple[int, str, int, int, int]]
 FIRST: Mapping[str, Requests] = {
     "queue": ((0, "a", 3, 1, -1), (0, "b", 2, 2, -1), (0, "c", 4, 1, -1), (1, "d", 2, 2, -1), (1, "e", 1, 3, -1)),
@@ -52,8 +52,8 @@ def simulated(group: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def batch(garbage: bool, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A chunk of a prompt, tokens of three answers, and places that nobody uses, in any order. With `garbage`, what no token
-    may see is NaN or infinite: rows of other sequences, and places after a token's own."""
+    """A chunk of a prompt, tokens of three answers, and places that nobody uses, in any order. With `garbage`, what no
+    token may see is NaN or infinite: rows of other sequences, and places after a token's own."""
     import numpy as np
 
     R, L, H, K = (sizes[name] for name in "RLHK")
@@ -104,8 +104,8 @@ def answer(salt: int, prompt: Sequence[int], most: int) -> list[int]:
 
 
 def served(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Prompts with the steps of their arrival and the maximal lengths of their answers. The last one may come late, and one
-    answer ends at once."""
+    """Prompts with the steps of their arrival and the maximal lengths of their answers. The last one may come late, and
+    one answer ends at once."""
     import numpy as np
 
     arrivals = [*[0, 0, 0, 1, 2, 3][: sizes["requests"] - 1], sizes["late"]]

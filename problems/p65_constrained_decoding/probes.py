@@ -65,7 +65,8 @@ def transitions(subject: Subject, case: Case) -> Reading:
 
 @eager
 def texts(subject: Subject, case: Case) -> Reading:
-    """A text of a model whose logits depend on the last token and on all of them. Row V of `after` holds the first ones."""
+    """A text of a model whose logits depend on the last token and on all of them. Row V of `after` holds the first
+    ones."""
     after: Any = case.values["after"]
     calls = []
 

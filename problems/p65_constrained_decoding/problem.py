@@ -196,7 +196,8 @@ def improbable(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A table of next states, and the logits after each token. The end token is likely, and allowed in the last state only."""
+    """A table of next states, and the logits after each token. The end token is likely, and allowed in the last state
+    only."""
     import numpy as np
 
     S, V = sizes["S"], sizes["V"]
@@ -241,7 +242,8 @@ def token_in_words(case: Case, difference: Difference) -> str:
     return f"in state {state}, {name} {got}; expected: it {expected}"
 
 
-# In float32, the logarithm of a sum of exponentials near -20,000 is rounded by up to 0.001, and so are the probabilities.
+# In float32, the logarithm of a sum of exponentials near -20,000 is rounded by up to 0.001, and so are the
+# probabilities.
 LOW = Tolerance(rtol=0.02, atol=0.02)
 
 

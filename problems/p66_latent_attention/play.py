@@ -1,4 +1,5 @@
-"""Problem 66, played: the cache of the learner's attention, what a small model learns with it, and steps with the cache."""
+"""Problem 66, played: the cache of the learner's attention, what a small model learns with it, and steps with the
+cache."""
 
 from dataclasses import replace
 

@@ -36,8 +36,9 @@ def masked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 # Products may be taken in another order, absorbed or not, and the sums of one position in another than those of all.
 STEP = Tolerance(rtol=1e-4, atol=1e-4)
 BYTES = Tolerance(rtol=0.1, atol=64, room=3)
-# The values of all positions in every step take 2.9 times the work of the reference, and 1.7 times where hidden positions are
-# skipped, because the heads of the long case are large: with half of their size, skipping would save almost enough.
+# The values of all positions in every step take 2.9 times the work of the reference, and 1.7 times where hidden
+# positions are skipped, because the heads of the long case are large: with half of their size, skipping would save
+# almost enough.
 WORK = Tolerance(rtol=0.3, atol=0.0, room=3)
 
 

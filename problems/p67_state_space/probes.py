@@ -58,7 +58,8 @@ def parts(subject: Subject, case: Case) -> Reading:
 
 
 def rounds(execution: Execution) -> Any:
-    """The operations that a run executes, each as often as it runs. Each is one after another, and works on whole arrays.
+    """The operations that a run executes, each as often as it runs. Each is one after another, and works on whole
+    arrays.
 
     Linear algebra takes a product, a sum and a division for each row of a matrix, which needs all rows before it.
     """

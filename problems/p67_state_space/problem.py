@@ -28,8 +28,8 @@ def sequence(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def forgetful(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Large step sizes, by which the products of the decays round to 0 after a few positions, and a few that are 0.
 
-    One is so large that its own decays round to 0: exp(-0.2 * 0.1 * 9,000) does. Its token is small, so that what it writes
-    is not larger than what others write.
+    One is so large that its own decays round to 0: exp(-0.2 * 0.1 * 9,000) does. Its token is small, so that what it
+    writes is not larger than what others write.
     """
     values = sequence(sizes, rng)
     values["dt"] *= 30
@@ -58,11 +58,11 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 SCAN_OPTIONS = {"entry": SCAN, "wrt": ["u", "dt", "a", "b", "c", "state"]}
-# A scan by doubling takes about as many operations as the reference, or half as many. Position by position, there are 30 times as
-# many or more.
+# A scan by doubling takes about as many operations as the reference, or half as many. Position by position, there are
+# 30 times as many or more.
 ROUNDS = Tolerance(rtol=3.0, atol=0.0, room=3)
-# A scan by doubling, with log T passes over all positions, takes 3.2 times the work of the reference. All pairs of positions take
-# more than 100 times as much.
+# A scan by doubling, with log T passes over all positions, takes 3.2 times the work of the reference. All pairs of
+# positions take more than 100 times as much.
 WORK = Tolerance(rtol=9.0, atol=0.0, room=3)
 BYTES = Tolerance(rtol=0.1, atol=64, room=3)
 STEP = Tolerance(rtol=1e-4, atol=1e-4)

@@ -111,7 +111,8 @@ def distance(y_TD, target_TD):
 
 
 def between_layers():
-    """The residual stream after the first layer and after the last, (M, T, D) each, on the scale of their difference."""
+    """The residual stream after the first layer and after the last, (M, T, D) each, on the scale of their
+    difference."""
     rows = [ids[:T] for ids in held_out(MICROBATCHES)]
     x_MTD, y_MTD = (jnp.stack([stream(ids, layers) for ids in rows]) for layers in (1, POCKET.num_layers))
     scale = jnp.sqrt(jnp.mean(jnp.square(y_MTD - x_MTD)))

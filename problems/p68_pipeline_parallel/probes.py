@@ -1,4 +1,5 @@
-"""Problem 68's probe, a step of a pipeline on four CPU devices, and its measure of what the devices send. Run in workers."""
+"""Problem 68's probe, a step of a pipeline on four CPU devices, and its measure of what the devices send. Run in
+workers."""
 
 import math
 from typing import Any
@@ -53,7 +54,8 @@ def training(subject: Subject, case: Case) -> Reading:
 
 
 def sent(execution: Execution) -> dict[str, Any]:
-    """The bytes that collectives produce on each device, by permutations and by others. A few small ones do not count."""
+    """The bytes that collectives produce on each device, by permutations and by others. A few small ones do not
+    count."""
     sizes = {"permutes": 0, "others": 0}
     all_count = small_ones_count(execution)
     for each in execution.collectives:

@@ -21,8 +21,8 @@ def counts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"stages": sizes["S"], "microbatches": sizes["M"]}
 
 
-# With 8 microbatches, a device of the reference runs 11 stages forward. One microbatch after the other, or all stages on every
-# device, it runs 32. Sums and masks beside the stages may take a few operations more.
+# With 8 microbatches, a device of the reference runs 11 stages forward. One microbatch after the other, or all stages
+# on every device, it runs 32. Sums and masks beside the stages may take a few operations more.
 WORK = Tolerance(rtol=0.5, atol=0.0, room=3)
 # A correct program may leave out the last send. One microbatch after the other sends three times as much.
 SENDS = Tolerance(rtol=0.3, atol=0.0, room=3)
@@ -54,8 +54,8 @@ PROBLEM = Problem(
     cases={
         "counts": Cases(counts, {"S": (4, 3, 1), "M": (6, 2, 5)}, draws=3),
         "one tick": Cases(counts, {"S": (1,), "M": (1,)}, draws=1),
-        # The parameters of a stage are many times as many as the activations of a microbatch. Otherwise, all of them could be
-        # sent to all devices, in a few bits a number, in place of activations.
+        # The parameters of a stage are many times as many as the activations of a microbatch. Otherwise, all of them
+        # could be sent to all devices, in a few bits a number, in place of activations.
         "cases": Cases(microbatches, {"M": (8, 7), "B": (5,), "D": (3,), "F": (61,)}, draws=1, show=shown, covers=("coprime",)),
         "few": Cases(microbatches, {"M": (1, 2), "B": (1,), "D": (4,), "F": (5,)}, draws=1, show=shown, covers=("one",)),
     },

@@ -10,7 +10,8 @@ STATE, STEP = "zero_state", "zero_step"
 
 
 def stories(sizes: Mapping[str, int], rng: Any, max_norm: float = 0.05) -> dict[str, Any]:
-    """Right-padded stories: devices have different numbers of targets, one has none. And the moments of 3 earlier steps."""
+    """Right-padded stories: devices have different numbers of targets, one has none. And the moments of 3 earlier
+    steps."""
     V, B, T, D, F = (sizes[name] for name in ("V", "B", "T", "D", "F"))
     token_ids = rng.integers(0, V - 2, (B, T)).astype("int32")  # token V - 2 does not occur
     for row, real in enumerate(rng.integers(1, T + 1, B)):
@@ -62,8 +63,9 @@ PROBLEM = Problem(
         "gentle": Cases(  # size 80
             gentle, {"B": (16,), "T": (5,), "V": (9,), "D": (7,), "F": (1,)}, draws=1, show=shown, covers=("one",)
         ),
-        # How often each pair of tokens occurs is all that the loss depends on. Here, that takes about 20,000 bits. What the
-        # collectives may produce, with 14 bits for each new parameter, leaves 12,000: 22 N, and 1,024 in sums that do not count.
+        # How often each pair of tokens occurs is all that the loss depends on. Here, that takes about 20,000 bits. What
+        # the collectives may produce, with 14 bits for each new parameter, leaves 12,000: 22 N, and 1,024 in sums that
+        # do not count.
         "many": Cases(stories, {"B": (400, 408), "T": (64,), "V": (101,), "D": (2,), "F": (3,)}, draws=1, show=shown),  # 514
     },
     checks=(

@@ -63,7 +63,8 @@ def ties(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def kept(sizes: Mapping[str, int], rng: Any, temperature: float = 1.5) -> dict[str, Any]:
-    """What is kept of a teacher, and the logits of a student. More than a tenth of the teacher's probability is not kept."""
+    """What is kept of a teacher, and the logits of a student. More than a tenth of the teacher's probability is not
+    kept."""
     import numpy as np
 
     T, V, k = sizes["T"], sizes["V"], sizes["k"]
@@ -88,7 +89,8 @@ def sure_student(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def sure_teacher(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A teacher whose kept tokens have all of the probability: one of them has it, and those of the others round to 0."""
+    """A teacher whose kept tokens have all of the probability: one of them has it, and those of the others round to
+    0."""
     import numpy as np
 
     values, k = kept(sizes, rng), sizes["k"]

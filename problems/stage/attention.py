@@ -39,8 +39,9 @@ def by_function(attend: Callable[..., jax.Array], ids_T: np.ndarray, layer: int)
 def by_module(make: Callable[[], nnx.Module], ids_T: np.ndarray, layer: int, what: str) -> np.ndarray:
     """The weights of each head of a layer, (H, T, T), by a module of x (T, D).
 
-    Its projection of the values is one that turns this very input into the rows of the identity, and its output projection
-    changes nothing, so that what it returns is the weights of all heads beside each other. Raises BadOutputError.
+    Its projection of the values is one that turns this very input into the rows of the identity, and its output
+    projection changes nothing, so that what it returns is the weights of all heads beside each other. Raises
+    BadOutputError.
     """
     x_TD = into_attention(ids_T, layer)
     T, D = x_TD.shape
@@ -58,8 +59,8 @@ def by_module(make: Callable[[], nnx.Module], ids_T: np.ndarray, layer: int, wha
 
 
 def exhibit(weights_HTT: np.ndarray, ids_T: np.ndarray, layer: int, title: str) -> HeatMap:
-    """The weights of each head, with what they say: whether they reach into the future, sum to 1, and are as sharp as the
-    model's own."""
+    """The weights of each head, with what they say: whether they reach into the future, sum to 1, and are as sharp as
+    the model's own."""
     words = tuple(token(each) for each in ids_T)
     planes = tuple(Plane(head, f"head {number}") for number, head in enumerate(weights_HTT, 1))
     return HeatMap(title, words, words, planes, _said(weights_HTT, ids_T, layer), "attention weight")

@@ -22,7 +22,8 @@ NAMES = {
 
 
 def placed(title: str, arrays: Sequence[tuple[str, jax.Array]], caption: str = "") -> HeatMap:
-    """Which part of each array is on each device: the rows and columns that it holds, shaded by its share of the array."""
+    """Which part of each array is on each device: the rows and columns that it holds, shaded by its share of the
+    array."""
     devices = jax.devices()
     shares, texts = [], []
     for _, array in arrays:
@@ -40,7 +41,8 @@ def placed(title: str, arrays: Sequence[tuple[str, jax.Array]], caption: str = "
 
 
 def _part(array: jax.Array, index: Any) -> str:
-    """Which part of an array an index is, in a few letters: `3/8 ↓` is the third eighth of its rows, `→` of its columns."""
+    """Which part of an array an index is, in a few letters: `3/8 ↓` is the third eighth of its rows, `→` of its
+    columns."""
     parts = []
     for axis, (size, where) in enumerate(zip(array.shape, index, strict=True)):
         start, stop = where.start or 0, size if where.stop is None else where.stop
@@ -75,8 +77,8 @@ def held(title: str, arrays: Sequence[jax.Array], caption: str = "") -> Bars:
 
 
 def sent(title: str, compiled: Any, caption: str = "", limit: int = 12) -> Bars:
-    """What the devices exchange in a compiled program, in its order: a bar for each collective, as long as its bytes. The caption
-    is for a program that sends something."""
+    """What the devices exchange in a compiled program, in its order: a bar for each collective, as long as its bytes.
+    The caption is for a program that sends something."""
     found = [each for each in collectives(compiled.as_text(), len(jax.devices())) if not each.is_small]
     names = [
         NAMES.get(each.kind, each.kind) + (f" × {float(each.times):.0f}" if each.times > 1 else "") for each in found
@@ -108,7 +110,8 @@ def turns(function: Any, *arrays: Any) -> list[list[int]]:
 
 
 def _permutations(jaxpr: Any, unknown: int) -> list[Any]:
-    """The permutations of a program in order, those in loops as often as these turn: `unknown` times if that is not said.
+    """The permutations of a program in order, those in loops as often as these turn: `unknown` times if that is not
+    said.
 
     Keys and values are sent one after the other, by the same permutation: it counts once.
     """

@@ -14,8 +14,8 @@ TEXT = "Once upon a time, there was a kind boy named Tim. Tim lived near the"
 
 
 def lens(title: str, caption: str, text: str = TEXT, **parts: Any) -> HeatMap:
-    """The likeliest next token at the last places of a text, after the embedding and after each block. `parts` are those of
-    `model.gpt`. The caption also says where the last guesses are not those of the trained model."""
+    """The likeliest next token at the last places of a text, after the embedding and after each block. `parts` are
+    those of `model.gpt`. The caption also says where the last guesses are not those of the trained model."""
     ids_T = encode(text)
     shares, words = [], []
     for layers in range(POCKET.num_layers + 1):

@@ -1,4 +1,5 @@
-"""Trains the small models that plays run in, from the references, and writes their weights and a record beside this file.
+"""Trains the small models that plays run in, from the references, and writes their weights and a record beside this
+file.
 
     python -m problems.stage.make_weights pocket modern [--runs DIR]
 

@@ -23,8 +23,8 @@ EPSILON = 1e-6  # of the LayerNorm of problem 06
 def gpt(layers: int | None = None, weights: Weights = POCKET, **parts: Any) -> GPT:
     """The trained model, or what its first `layers` blocks are without the others.
 
-    `parts` are those of the harness's GPT, `make_block` and `make_norm`, made of a learner's by the functions below. Their
-    parameters get the trained values by name.
+    `parts` are those of the harness's GPT, `make_block` and `make_norm`, made of a learner's by the functions below.
+    Their parameters get the trained values by name.
     """
     layers = weights.num_layers if layers is None else layers
     config = ModelConfig(

@@ -1,4 +1,5 @@
-"""Small runs on stories, and the trained model with the parameters of problem 06, for plays that save, place or train them."""
+"""Small runs on stories, and the trained model with the parameters of problem 06, for plays that save, place or train
+them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,8 @@ ROWS = np.stack([ids[:T] for ids in held_out(32)])
 
 
 def trained() -> ToyGPT:
-    """The trained model as a module with the parameters of problem 06's, whose forward pass is `toy_models.gpt_logits`."""
+    """The trained model as a module with the parameters of problem 06's, whose forward pass is
+    `toy_models.gpt_logits`."""
     sizes = (POCKET.vocab_size, POCKET.d_model, POCKET.num_heads, POCKET.d_ff, POCKET.num_layers, POCKET.max_T)
     model = nnx.eval_shape(lambda: ToyGPT(*sizes))
     put(model, POCKET.arrays, "MiniGPT")
@@ -59,7 +61,8 @@ def saved(folder: Path, model: nnx.Module) -> Bars:
 
 
 def on_each_other(title: str, curves: Mapping[str, list[float]], first: int, equal: str) -> Lines:
-    """The losses of a run and of one that was stopped and resumed, which are the same numbers from step `first` on, or not."""
+    """The losses of a run and of one that was stopped and resumed, which are the same numbers from step `first` on, or
+    not."""
     whole, resumed = curves.values()
     steps = np.arange(1, len(whole) + 1)
     apart = max(abs(a - b) for a, b in zip(whole[first:], resumed, strict=True))

@@ -43,7 +43,8 @@ def cache_kib(layer: Any, contexts: Sequence[int]) -> list[float]:
 
 
 def learn(layers: Mapping[str, nnx.Module | None]) -> Generator[Progress, None, tuple[Lines, list[Small]]]:
-    """Trains a model around each layer on the same stories. Returns the chart of the losses, with no caption, and the models."""
+    """Trains a model around each layer on the same stories. Returns the chart of the losses, with no caption, and the
+    models."""
     rows_NT = np.stack([ids[:T] for ids in held_out(BATCH * STEPS // 2)])
     curves, models = [], []
     for number, (name, layer) in enumerate(layers.items()):

@@ -25,7 +25,8 @@ DEFAULT = Sampling(temperature=0.7, top_p=0.95)
 
 @dataclass(frozen=True)
 class Told:
-    """The tokens of a story, those of its prompt included, and for each after the prompt its probability and the likeliest."""
+    """The tokens of a story, those of its prompt included, and for each after the prompt its probability and the
+    likeliest."""
 
     ids: np.ndarray
     given: int
@@ -37,10 +38,11 @@ class Told:
 def tell(
     model: nnx.Module, tokens: int = 90, sampling: Sampling = DEFAULT, prompt: str = PROMPT, most: int | None = None
 ) -> Told:
-    """A story by a model of one story, (T,) ids -> (T, V) logits: the one that `harness sample` tells with these settings.
+    """A story by a model of one story, (T,) ids -> (T, V) logits: the one that `harness sample` tells with these
+    settings.
 
-    Runs the whole window again for each token, padded at its end. The program is compiled for `tokens` tokens, of which it
-    tells at most `most`. Raises BadOutputError if the model returns something other than logits.
+    Runs the whole window again for each token, padded at its end. The program is compiled for `tokens` tokens, of which
+    it tells at most `most`. Raises BadOutputError if the model returns something other than logits.
     """
     ids = encode(prompt)
     given, T = len(ids), len(ids) + tokens
@@ -55,8 +57,8 @@ def tell(
 
 @functools.lru_cache(maxsize=4)
 def _program(graph: Any, given: int, sampling: Sampling) -> Any:
-    """A jitted function of a model's state, a window and the longest story: the window filled with a story, the length of the
-    story, and what was found for each position: the probability of its token, and the likeliest ones."""
+    """A jitted function of a model's state, a window and the longest story: the window filled with a story, the length
+    of the story, and what was found for each position: the probability of its token, and the likeliest ones."""
     key = sample_key(sampling.seed, 0)
 
     @jax.jit
@@ -117,8 +119,9 @@ def likeliest(probabilities: Sequence[float], ids: Sequence[int]) -> tuple[tuple
 
 
 def judged(told: Told, right: nnx.Module | None = None) -> str:
-    """A caption for a story that the trained model tells with a learner's part: whether it makes sense to the model as it was
-    trained, which a piece that is wrong cannot talk into it. `right` is the model that a right part makes, if that is known."""
+    """A caption for a story that the trained model tells with a learner's part: whether it makes sense to the model as
+    it was trained, which a piece that is wrong cannot talk into it. `right` is the model that a right part makes, if
+    that is known."""
     bits = surprise_of(gpt(), told.ids, told.given)
     apart = np.abs(told.probabilities - probabilities(right, told.ids)[told.given - 1 :]).max() if right else 0.0
     if bits < SENSE and apart > SAME:

@@ -48,8 +48,8 @@ def batches(steps: int, seed: int = 0) -> np.ndarray:
 
 
 def babble(model: GPT, seed: int = 0) -> str:
-    """A text of T characters that the model continues from "Once", at temperature 0.5. It ends early at a score that is no
-    number."""
+    """A text of T characters that the model continues from "Once", at temperature 0.5. It ends early at a score that is
+    no number."""
     prompt = b"Once"
     ids_T = np.zeros(T, np.int32)
     ids_T[: len(prompt)] = list(prompt)
@@ -75,7 +75,8 @@ def mean_loss(model: GPT, ids_BT: jax.Array) -> jax.Array:
 
 
 def by_gradients(gradients_of: Callable[..., Any], optimizer: optax.GradientTransformation, seed: int = 0) -> Step:
-    """A step that trains the small model: `gradients_of(graph, parameters, batch, step)` returns the loss and the gradients.
+    """A step that trains the small model: `gradients_of(graph, parameters, batch, step)` returns the loss and the
+    gradients.
 
     Its attribute `state` returns the present state of the optimizer.
     """
@@ -100,7 +101,8 @@ def by_gradients(gradients_of: Callable[..., Any], optimizer: optax.GradientTran
 def by_optimizer(
     optimizer: optax.GradientTransformation, change: Callable[[Any, Any], Any] | None = None, seed: int = 0
 ) -> Step:
-    """A step that trains the small model with this optimizer. `change(step, gradients)` changes the gradients before it."""
+    """A step that trains the small model with this optimizer. `change(step, gradients)` changes the gradients before
+    it."""
 
     def gradients_of(graph: Any, parameters: Any, ids_BT: jax.Array, count: jax.Array) -> Any:
         loss, gradients = jax.value_and_grad(lambda p: mean_loss(nnx.merge(graph, p), ids_BT))(parameters)

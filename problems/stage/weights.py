@@ -26,7 +26,8 @@ PROMPT = "Once upon a time, there was"
 
 @dataclass(frozen=True)
 class Weights:
-    """Arrays by name, and the record of how they were made: the sizes of the model, its seed and its validation loss."""
+    """Arrays by name, and the record of how they were made: the sizes of the model, its seed and its validation
+    loss."""
 
     arrays: Mapping[str, np.ndarray]
     record: Mapping[str, Any]

@@ -39,7 +39,8 @@ class Node:
 
     @property
     def words(self) -> str:
-        """Where the learner stands: points now, and the best if they are more. A pass has all points, so it needs no number."""
+        """Where the learner stands: points now, and the best if they are more. A pass has all points, so it needs no
+        number."""
         state, now, _ = self.standing
         if not self.kind:
             return counted(self.problem.points, "point")

@@ -1,4 +1,5 @@
-"""A review: a passed problem written again in the editor, against the clock, which the page counts while it is visible."""
+"""A review: a passed problem written again in the editor, against the clock, which the page counts while it is
+visible."""
 
 from typing import Any
 

@@ -1,10 +1,11 @@
-"""Plants each fault of faults.toml in a copy of the tree and records the test that finds it, here and in docs/reliability.md.
+"""Plants each fault of faults.toml in a copy of the tree and records the test that finds it, here and in
+docs/reliability.md.
 
     python -m tests.faults [NAME ...]
     python -m tests.faults --smoke
 
-Takes about an hour. With the names of some faults, or --smoke for the first two, only these are planted, and the results of the
-others stay. Exit code 1: no test finds some fault.
+Takes about an hour. With the names of some faults, or --smoke for the first two, only these are planted, and the
+results of the others stay. Exit code 1: no test finds some fault.
 """
 
 import argparse

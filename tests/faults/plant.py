@@ -1,4 +1,5 @@
-"""Faults planted one at a time in a copy of the tree: which test finds each, and the table of that in docs/reliability.md.
+"""Faults planted one at a time in a copy of the tree: which test finds each, and the table of that in
+docs/reliability.md.
 
 `faults.toml` lists the faults. `found.json` has, by fault, the test that failed first; "" if none did.
 """
@@ -88,7 +89,8 @@ def faults() -> list[Fault]:
 
 @contextlib.contextmanager
 def copy_of_the_tree() -> Iterator[Path]:
-    """A temporary folder with all tracked files as they are now. Tests put their own temporary files into `tmp` in it."""
+    """A temporary folder with all tracked files as they are now. Tests put their own temporary files into `tmp` in
+    it."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as folder:
         for name in filter(None, listed.split("\0")):
@@ -133,7 +135,8 @@ def first_failure(root: Path, *arguments: str) -> str | None:
 
 
 def found_by(fault: Fault) -> str:
-    """The first test that fails with a fault, alone as well, and passes without it; "" if none does. Raises UnusableError."""
+    """The first test that fails with a fault, alone as well, and passes without it; "" if none does. Raises
+    UnusableError."""
     with copy_of_the_tree() as root:
         known: list[str] = []
         for tests in fault.nearest_tests():

@@ -1,4 +1,5 @@
-"""The planted faults can still be planted, the tests that found them are still there, and the table shows the results."""
+"""The planted faults can still be planted, the tests that found them are still there, and the table shows the
+results."""
 
 import json
 import re

@@ -72,8 +72,8 @@ says = "It is."
 find = "variance + epsilon"
 replace = "variance + 1.000001 * epsilon"
 """
-# Copies of the problem, each with defects that do not hide each other: a file, what is replaced in it by what, and the start of
-# a complaint. The last copy has nothing to complain about but its one defect.
+# Copies of the problem, each with defects that do not hide each other: a file, what is replaced in it by what, and the
+# start of a complaint. The last copy has nothing to complain about but its one defect.
 DEFECTS = [
     [
         (PAGE, "## Pitfalls", "## Traps", "the page has no section 'Pitfalls'"),

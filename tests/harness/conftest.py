@@ -50,7 +50,8 @@ def compiled_programs(cache_folder: Path) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def traced_once() -> Iterator[None]:
-    """Sessions with the same settings share what is traced, in all files: runs of one user seldom have so many settings."""
+    """Sessions with the same settings share what is traced, in all files: runs of one user seldom have so many
+    settings."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_session, "_functions", functools.lru_cache(maxsize=32)(run_session._functions.__wrapped__))
         yield
@@ -58,7 +59,8 @@ def traced_once() -> Iterator[None]:
 
 @pytest.fixture
 def traced_lines() -> Iterator[None]:
-    """Operations of programs have their lines. The compilation cache may hold a program as compiled from other lines."""
+    """Operations of programs have their lines. The compilation cache may hold a program as compiled from other
+    lines."""
     jax.config.update("jax_enable_compilation_cache", False)
     jax.config.update("jax_traceback_in_locations_limit", 10)
     yield
@@ -108,7 +110,8 @@ def harness(tmp_path: Path, preloaded_harness: Preloaded) -> Harness:
 
 @pytest.fixture
 def harness_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Harness:
-    """Runs `harness ARGS` in this process, in an empty folder: for what a command does, where no process is the subject.
+    """Runs `harness ARGS` in this process, in an empty folder: for what a command does, where no process is the
+    subject.
 
     This process has eight devices, so a new run needs a mesh of one.
     """
@@ -132,7 +135,8 @@ def charts_and_samples() -> None:
 
 @pytest.fixture(autouse=True)
 def quick_hooks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of this process draw no charts, and their samples are empty: both take longer than a few steps of a tiny model."""
+    """Runs of this process draw no charts, and their samples are empty: both take longer than a few steps of a tiny
+    model."""
     if "charts_and_samples" not in request.fixturenames:
         monkeypatch.setattr("harness.run.loop.charts.draw", lambda *arguments: None)
         monkeypatch.setattr("harness.run.loop.sample_text", lambda *arguments: "")

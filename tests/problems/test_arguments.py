@@ -1,4 +1,5 @@
-"""A number that a learner's function takes differs between the cases of a problem, so that a constant in its place fails."""
+"""A number that a learner's function takes differs between the cases of a problem, so that a constant in its place
+fails."""
 
 from collections import defaultdict
 from typing import Any

@@ -69,7 +69,8 @@ def test_muon_is_that_of_optax():
 
 
 def test_a_trained_encoding_agrees_with_its_merges_and_round_trips():
-    """tiktoken merges by ranks; here the merges are applied one after another. Its own trainer finds the same first merges."""
+    """tiktoken merges by ranks; here the merges are applied one after another. Its own trainer finds the same first
+    merges."""
     import regex
     from p42_bpe_training import PATTERN, count_words, make_encoding, train_bpe
     from tiktoken._educational import bpe_train

@@ -40,7 +40,8 @@ def test_ids_and_texts_are_those_of_tiktoken():
 
 
 def test_a_trained_vocabulary_passes_the_calls_of_a_university_course(tmp_path):
-    """Problems 42 and 53 behind the interface of CS336's first assignment: a table of ids, merges, and a file read by lines."""
+    """Problems 42 and 53 behind the interface of CS336's first assignment: a table of ids, merges, and a file read by
+    lines."""
     from p42_bpe_training import count_words, make_encoding, train_bpe
     from p53_encode_decode import decode, encode, encode_stream
 
@@ -104,7 +105,8 @@ def test_rows_of_segments_hold_every_token_once_and_attention_is_that_of_each_st
 
 
 def test_bands_find_what_a_comparison_of_all_pairs_finds_as_often_as_the_formula_says():
-    """The similarity by counting, the candidates by comparing all pairs, the clusters by SciPy's connected components."""
+    """The similarity by counting, the candidates by comparing all pairs, the clusters by SciPy's connected
+    components."""
     from p55_near_duplicates import candidate_pairs, clusters, deduplicate, found_probability, minhash, shingles
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
@@ -275,7 +277,8 @@ def test_a_text_is_scored_as_the_formulas_of_lm_eval_do():
 
 
 def test_a_law_is_that_of_another_optimizer_and_the_best_allocation_that_of_a_search():
-    """SciPy's Nelder-Mead, which knows no gradient, started at the fit, finds no better law. A search over N finds the same N."""
+    """SciPy's Nelder-Mead, which knows no gradient, started at the fit, finds no better law. A search over N finds the
+    same N."""
     from p58_scaling_laws import fit_scaling_law, huber_objective, isoflop_minimum, optimal_allocation, predicted_loss
     from scipy.optimize import minimize, minimize_scalar
 

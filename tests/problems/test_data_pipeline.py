@@ -18,7 +18,8 @@ _B, STEPS, STOPS = PROBES._plan(CASE)
 
 
 def resumed(first: Any, late: int = 0) -> dict[str, list[int]]:
-    """What is read from batches (EPOCHS * STEPS, ...) of each shard and from resumes that are `late` by some batches."""
+    """What is read from batches (EPOCHS * STEPS, ...) of each shard and from resumes that are `late` by some
+    batches."""
     shards = int(CASE.values["num_shards"])  # type: ignore[arg-type]
     arrays = {"saved:batches": np.stack([first + 1000 * shard for shard in range(shards)])}
     for i, stop in enumerate(STOPS):

@@ -65,7 +65,8 @@ def test_the_divergence_of_kept_tokens_is_bounded_by_the_full_one():
 
 
 def test_the_sequence_loss_is_the_cross_entropy_of_whole_texts():
-    """Over all texts of two tokens, weighted by the teacher, it is the teacher's entropy plus the divergence of texts."""
+    """Over all texts of two tokens, weighted by the teacher, it is the teacher's entropy plus the divergence of
+    texts."""
     from p70_distillation import sequence_loss
 
     rng = np.random.default_rng(2)
@@ -164,7 +165,8 @@ def test_latent_attention_is_attention_with_expanded_keys_and_values():
 
 @pytest.mark.oracle
 def test_latent_attention_is_that_of_transformers():
-    """DeepSeek-V3's attention with random numbers, without the norm of the latent vectors, which the problem leaves out."""
+    """DeepSeek-V3's attention with random numbers, without the norm of the latent vectors, which the problem leaves
+    out."""
     torch = pytest.importorskip("torch")
     deepseek = pytest.importorskip("transformers.models.deepseek_v3.modeling_deepseek_v3")
     from p66_latent_attention import LatentAttention

@@ -33,7 +33,8 @@ def test_the_last_row_of_the_lens_is_the_model(gpt):
 
 
 def test_a_part_of_a_logit_is_what_is_missing_without_its_vector(gpt):
-    """With the standard deviation held fixed, the logit of the last stream minus that of the stream without one vector."""
+    """With the standard deviation held fixed, the logit of the last stream minus that of the stream without one
+    vector."""
     from p59_logit_lens import logit_parts, run
 
     token_ids, token_id = jnp.array([3, 1, 4, 1, 5]), 7

@@ -1,4 +1,5 @@
-"""Wrong programs in styles of their own are told which idea went wrong, although no edit of the reference is their code."""
+"""Wrong programs in styles of their own are told which idea went wrong, although no edit of the reference is their
+code."""
 
 import pytest
 

@@ -32,7 +32,8 @@ def test_every_play_can_be_imported():
 
 @functools.cache  # tests look at different exhibits of one play
 def shown(word: str, fork_server: ForkServer, find: str = "", replace: str = "", beside: str = "") -> Shown:
-    """The exhibits of the play of a problem with its reference, in which one text is replaced: in it or in a module beside it."""
+    """The exhibits of the play of a problem with its reference, in which one text is replaced: in it or in a module
+    beside it."""
     problem = catalog.find(word)
     sources = dict(submission_.reference(problem).sources)
     name = next(name for name in sources if name.startswith(f"p{beside or problem.label}_"))

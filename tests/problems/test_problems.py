@@ -29,8 +29,8 @@ def is_thorough(problem: Problem) -> bool:
 def in_fours() -> Iterator[Any]:
     """The names of four problems at a time, which share a process.
 
-    The capstone's runs take as long as those of all other problems together. `grade verify 32` does them, and test_tinystories
-    tests its grader.
+    The capstone's runs take as long as those of all other problems together. `grade verify 32` does them, and
+    test_tinystories tests its grader.
     """
     chosen = sorted((each for each in catalog.problems() if not each.long_runs), key=is_thorough)
     for thorough, group in itertools.groupby(chosen, is_thorough):
@@ -43,7 +43,8 @@ def in_fours() -> Iterator[Any]:
 
 @pytest.mark.parametrize("names", [*in_fours()])
 def test_sound(names: list[str], grade: Grade):
-    """`grade verify` finds no defect in page, stub, reference, misconceptions, correct programs in other styles, margins."""
+    """`grade verify` finds no defect in page, stub, reference, misconceptions, correct programs in other styles,
+    margins."""
     run = grade("verify", *names, "--json", "--seeds", 0, "--jobs", 1)
     assert [row["problem"] for row in run.json["problems"]] == names
     for row in run.json["problems"]:
@@ -56,7 +57,8 @@ def test_sound(names: list[str], grade: Grade):
 @pytest.mark.versions
 @pytest.mark.thorough  # `.ci/versions` does it on other versions
 def test_every_reference_passes(grade: Grade, tmp_path: Path):
-    """In the versions of JAX and Flax and the mode of NNX that the tests run in. The capstone's takes as long as all others."""
+    """In the versions of JAX and Flax and the mode of NNX that the tests run in. The capstone's takes as long as all
+    others."""
     problems = [problem for problem in catalog.problems() if not problem.long_runs]
     (tmp_path / "class" / "ref").mkdir(parents=True)
     for problem in problems:

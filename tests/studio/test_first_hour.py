@@ -1,4 +1,5 @@
-"""A learner's first hour in the studio, scripted: three problems passed by following what is on screen, and nothing else."""
+"""A learner's first hour in the studio, scripted: three problems passed by following what is on screen, and nothing
+else."""
 
 import re
 

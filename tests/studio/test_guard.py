@@ -25,7 +25,8 @@ def ask(
     studio: Server, path: str, method: str = "GET", body: object = None, cookie: str | None = None,
     root: str | None = None, **headers: str,
 ) -> Answer:  # fmt: skip
-    """The answer to a request of a page of the studio, unless the other arguments say otherwise; an empty header is left out."""
+    """The answer to a request of a page of the studio, unless the other arguments say otherwise; an empty header is
+    left out."""
     sent = {
         "Host": f"127.0.0.1:{studio.port}",
         "Origin": studio.origin,

@@ -1,4 +1,5 @@
-"""Requests that no browser of the learner sends, byte by byte. Each is refused without a secret, and the owner is served on."""
+"""Requests that no browser of the learner sends, byte by byte. Each is refused without a secret, and the owner is
+served on."""
 
 import contextlib
 import os
@@ -41,7 +42,8 @@ def around(studio: Server) -> Iterator[None]:
 def sent(studio: Server, request: str | bytes, *, ends: bool = False) -> tuple[int, bytes]:
     """The status of the answer to these bytes, 0 if the connection is closed without one, and all of the answer.
 
-    With `ends`, nothing is sent after them, and the studio sees that: a request that is not complete would wait for the rest.
+    With `ends`, nothing is sent after them, and the studio sees that: a request that is not complete would wait for the
+    rest.
     """
     if isinstance(request, str):
         names = {

@@ -1,4 +1,5 @@
-"""What another user of the machine can do to a studio, with a port of its own and everything that it can see: nothing."""
+"""What another user of the machine can do to a studio, with a port of its own and everything that it can see:
+nothing."""
 
 import contextlib
 import http.client
@@ -92,7 +93,8 @@ def public_folder() -> Iterator[Path]:
 
 
 def test_the_command_line_of_the_browser_has_no_secret(browser: Browser, public_folder: Path):
-    """The browser gets a file that only its user can read, and arrives: a strict cookie survives the way from a file."""
+    """The browser gets a file that only its user can read, and arrives: a strict cookie survives the way from a
+    file."""
     seen = public_folder / "seen"
     (public_folder / "browser").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {seen}.new\nmv {seen}.new {seen}\n')
     (public_folder / "browser").chmod(0o755)
@@ -146,7 +148,8 @@ Promise.allSettled(ways).then(async (all) => {
 
 
 def test_a_page_on_another_port_gets_nothing(page: Page, studio: Server):
-    """The learner opens it in the browser that has the studio's cookie, by a link from the studio and by its address."""
+    """The learner opens it in the browser that has the studio's cookie, by a link from the studio and by its
+    address."""
     page = page.context.new_page()  # errors are expected here
     page.goto(f"{studio.base}/problems/07")
     with thief(page=f"<body>{ATTACK}".replace("BASE", studio.origin)) as other:

@@ -16,10 +16,10 @@ COURSE = "4711"
 class Canvas(ThreadingHTTPServer):
     """`marks` are by assignment, then user. `stored` counts how often each was written.
 
-    Lists have two rows a page. With `stops_after` set, it answers no more once so many marks were written, and sets `stopped`.
-    With `busy` set, so many requests are put off. `refuses` are users whose marks are dropped, `breaks` those
-    whose marks make a whole request fail. With `moved_to` or `links_to` set,
-    it redirects, or links the next page, to another server. `requests` counts all. `comments` are by assignment and user.
+    Lists have two rows a page. With `stops_after` set, it answers no more once so many marks were written, and sets
+    `stopped`. With `busy` set, so many requests are put off. `refuses` are users whose marks are dropped, `breaks`
+    those whose marks make a whole request fail. With `moved_to` or `links_to` set, it redirects, or links the next
+    page, to another server. `requests` counts all. `comments` are by assignment and user.
     """
 
     daemon_threads = True

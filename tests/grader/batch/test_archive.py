@@ -163,7 +163,8 @@ def test_an_archive_in_an_archive_is_not_opened(tmp_path: Path):
 
 
 def test_names_that_are_not_text(tmp_path: Path):
-    """Control characters, half characters and undecodable bytes are escaped, so that all that follows can store and show them."""
+    """Control characters, half characters and undecodable bytes are escaped, so that all that follows can store and
+    show them."""
     os.mkdir(os.fsencode(tmp_path) + b"/class")
     os.mkdir(os.fsencode(tmp_path) + b"/class/Zo\xeb \x1b[31m")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/class/Zo\xeb \x1b[31m/p\xed\xa0\x80.py")).touch()

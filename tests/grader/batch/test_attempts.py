@@ -78,7 +78,8 @@ def test_a_class_over_some_weeks(grade: Grade, seed: Path, tmp_path: Path):
     assert results(out)["Bob (s18)"] == ("FAIL", "1", "1", "")
     assert results(out)["Ada (s17)"][:3] == ("PASS", "6", "4.5")
 
-    # A file that is forgotten is that of the last batch. Graded again, with a record; without deadlines, no raw score changes.
+    # A file that is forgotten is that of the last batch. Graded again, with a record; without deadlines, no raw score
+    # changes.
     forgotten = grade("batch", second, "--out", out, "--problems", "07")
     assert forgotten.code == 0, forgotten.err
     assert f"Note: --deadlines is {rules}, as in the last batch; --without deadlines leaves it out." in forgotten.out

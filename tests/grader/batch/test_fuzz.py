@@ -55,7 +55,8 @@ SUBMITTED = {
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """The bytes with one to four changes: a bit, a cut, a piece twice or elsewhere, or something that parsers trip over."""
+    """The bytes with one to four changes: a bit, a cut, a piece twice or elsewhere, or something that parsers trip
+    over."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         at, end = sorted(rng.randrange(len(changed) + 1) for _ in range(2))

@@ -1,4 +1,5 @@
-"""A class of 200 of whom twelve hand in files that are made to stop its grading: the others get their marks and their reports."""
+"""A class of 200 of whom twelve hand in files that are made to stop its grading: the others get their marks and their
+reports."""
 
 import json
 import subprocess

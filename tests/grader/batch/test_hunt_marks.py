@@ -53,7 +53,8 @@ def test_learners_who_cannot_be_folders_are_refused(tmp_path, text):
 
 
 def test_from_the_teacher_to_the_marks(grade: Grade, tmp_path):
-    """Ada finds and mends. Bo rewrites, has the wrong line and no idea. Cy hands in Ada's sheet, Di nothing that can be read."""
+    """Ada finds and mends. Bo rewrites, has the wrong line and no idea. Cy hands in Ada's sheet, Di nothing that can be
+    read."""
     (tmp_path / "learners.txt").write_text("Ada\nBo\n")
     out = grade("pack", "hunts", "--hunts", 1, "--problems", "02", "--seed-file", "s.txt", "--learners", "learners.txt")
     assert (out.code, out.err) == (0, "")

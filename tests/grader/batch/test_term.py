@@ -1,4 +1,5 @@
-"""A term of a class: whatever happens to the course and the machine, a mark that changes is listed, and no other one does."""
+"""A term of a class: whatever happens to the course and the machine, a mark that changes is listed, and no other one
+does."""
 
 import shutil
 from collections.abc import Callable

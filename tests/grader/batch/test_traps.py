@@ -1,4 +1,5 @@
-"""A class in which most learners handed in what stops other graders: each gets one sentence, and the rest their marks."""
+"""A class in which most learners handed in what stops other graders: each gets one sentence, and the rest their
+marks."""
 
 import io
 import json
@@ -144,7 +145,8 @@ reader.main()
 def test_an_internal_error_at_one_learner_stops_no_class(
     submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """It is that learner's result, and no secret: it is logged with its traceback, counted, and decides the exit code."""
+    """It is that learner's result, and no secret: it is logged with its traceback, counted, and decides the exit
+    code."""
     submit("ada", b"\0")
     folder = submit("eve")
     monkeypatch.setattr(reader, "_START", BROKEN_READER)

@@ -1,4 +1,5 @@
-"""Courses of a teacher's own, through the commands: made, selected, broken, installed, and out of reach of submissions."""
+"""Courses of a teacher's own, through the commands: made, selected, broken, installed, and out of reach of
+submissions."""
 
 import json
 import shutil

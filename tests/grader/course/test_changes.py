@@ -1,4 +1,5 @@
-"""Which problems a change in a Git repository touches: the example course, committed, with one file changed at a time."""
+"""Which problems a change in a Git repository touches: the example course, committed, with one file changed at a
+time."""
 
 import shutil
 import subprocess
@@ -17,7 +18,8 @@ FIRST, SECOND = "p01_moving_average", "p02_exponential_average"
 
 @pytest.fixture
 def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A repository in whose folder `signals` the example course is. Its second problem imports a module that both may use."""
+    """A repository in whose folder `signals` the example course is. Its second problem imports a module that both may
+    use."""
     folder = tmp_path / "signals"
     shutil.copytree(ROOT / "docs/examples/smoothing", folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "problems" / "spread.py").write_text("SPREAD = 0.1\n")

@@ -107,7 +107,8 @@ def test_gradescope_tells_learners_as_much_as_it_is_asked_to(grade: Grade, tmp_p
 
 
 def test_gradescope_is_set_up_without_touching_the_system(gradescope: Path, tmp_path: Path):
-    """Where PEP 668 forbids pip: the script's pip is that of a virtual environment. Stubs stand for what needs a network."""
+    """Where PEP 668 forbids pip: the script's pip is that of a virtual environment. Stubs stand for what needs a
+    network."""
     stubs, system = tmp_path / "stubs", tmp_path / "system"
     stubs.mkdir()
     system.mkdir()
@@ -248,7 +249,8 @@ def test_existing_files_are_kept(grade: Grade, tmp_path: Path):
 
 
 def test_exported_from_an_installed_course(site: Path, grade: Grade, tmp_path: Path):
-    """Where the course is installed without its repository, the autograder gets a project file that it can be installed from."""
+    """Where the course is installed without its repository, the autograder gets a project file that it can be installed
+    from."""
     run = grade("export", "gradescope", "autograder.zip", "--problems", "07", root=site)
     assert run.code == 0, run.err
     with zipfile.ZipFile(tmp_path / "autograder.zip") as archive:

@@ -277,7 +277,8 @@ def test_an_empty_folder_is_filled(tmp_path: Path):
 
 @pytest.mark.thorough
 def test_packed_from_an_installed_course(site: Path, grade: Grade, tmp_path: Path):
-    """Where the course is installed without its repository, there is neither pyproject.toml nor LICENSE beside the packages."""
+    """Where the course is installed without its repository, there is neither pyproject.toml nor LICENSE beside the
+    packages."""
     run = grade("pack", "bundle", "--problems", "07", root=site)
     assert run.code == 0, run.err
     project = tomllib.loads((tmp_path / "bundle" / "pyproject.toml").read_text())

@@ -152,7 +152,8 @@ CAPABILITIES = "import re; print(re.search('CapEff:(.*)', open('/proc/self/statu
     ],
 )
 def test_without_privileges(tmp_path, user: list[str], level: str):
-    """The same verdict without root's capabilities: a program started in a user namespace has none unless it runs as root."""
+    """The same verdict without root's capabilities: a program started in a user namespace has none unless it runs as
+    root."""
     shutil.copy(ROOT / "solutions" / "p07_next_token_loss.py", tmp_path / "mine.py")
     python = ["unshare", "--user", *user, sys.executable, "-c"]
     capabilities = subprocess.run([*python, CAPABILITIES], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,5 @@
-"""Without /dev/shm and namespaces, as on some hosts of notebooks, one's own code is graded, and what is missing is said."""
+"""Without /dev/shm and namespaces, as on some hosts of notebooks, one's own code is graded, and what is missing is
+said."""
 
 import subprocess
 import sys

@@ -11,7 +11,8 @@ from tests.conftest import ROOT
 
 pytestmark = pytest.mark.skipif(not seccomp.available(), reason="the system call numbers of this machine are not known")
 
-# A denied call ends the program, which then names the call. Calls that fail with ENOSYS are left alone: libraries try another.
+# A denied call ends the program, which then names the call. Calls that fail with ENOSYS are left alone: libraries try
+# another.
 TRAP = """
 import ctypes, errno, os, struct, sys
 sys.path[:0] = [{root!r}, {root!r} + "/solutions"]
@@ -98,7 +99,8 @@ def test_a_missing_call_is_named():
 
 @pytest.mark.fast
 def test_every_other_call_fails():
-    """Every number up to 600, and those of the x32 interface. The kernel itself ends a process that makes calls 335 and 336."""
+    """Every number up to 600, and those of the x32 interface. The kernel itself ends a process that makes calls 335 and
+    336."""
     done = run("""
 from grader.isolation import system_calls
 column = seccomp._ARCHITECTURES[seccomp.platform.machine()][1]

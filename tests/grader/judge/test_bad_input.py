@@ -1,4 +1,5 @@
-"""Bad submissions: each gets the right verdict and one clear sentence, in bounded time and without a traceback of the grader."""
+"""Bad submissions: each gets the right verdict and one clear sentence, in bounded time and without a traceback of the
+grader."""
 
 import os
 import time
@@ -260,7 +261,8 @@ def _assert_reported(bad: Bad, report: dict[str, Any]) -> None:
 
 
 def left_behind() -> list[psutil.Process]:
-    """The orphans of workers that still run three seconds from now. Their environment tells them from other processes."""
+    """The orphans of workers that still run three seconds from now. Their environment tells them from other
+    processes."""
     end = time.monotonic() + 3
     while True:
         orphans = []

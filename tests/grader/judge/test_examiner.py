@@ -65,7 +65,8 @@ def graded(empty_cache: None, fork_server: ForkServer) -> Callable[[str], Report
 
 
 def test_a_traced_submission_never_gets_a_number_of_a_case(graded, monkeypatch: pytest.MonkeyPatch):
-    """Every frame that its process receives: the sources, and requests with shapes instead of arrays and without a seed."""
+    """Every frame that its process receives: the sources, and requests with shapes instead of arrays and without a
+    seed."""
     received: dict[WorkerProcess, list[Frame]] = {}
     exchange = Session._exchange
 

@@ -1,4 +1,5 @@
-"""What a problem asks to write: the text of a submission must call nothing that does it, and must not hide what it calls."""
+"""What a problem asks to write: the text of a submission must call nothing that does it, and must not hide what it
+calls."""
 
 from collections.abc import Mapping
 from pathlib import Path

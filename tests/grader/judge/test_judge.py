@@ -91,7 +91,8 @@ def test_a_failure_on_a_large_case_is_shrunk(grade: Grade, tmp_path):
 
 
 def test_a_file_that_leaves_jit_off_is_measured(grade: Grade, tmp_path):
-    """It was useful to look at numbers, and turns loops into loops of Python, which carry nothing that could be counted."""
+    """It was useful to look at numbers, and turns loops into loops of Python, which carry nothing that could be
+    counted."""
     source = (ROOT / "solutions" / "p46_muon.py").read_text()
     path = tmp_path / "p46_muon.py"
     path.write_text(f'{source}\n\njax.config.update("jax_disable_jit", True)\n')
@@ -124,7 +125,8 @@ def test_the_message_of_an_exception_names_no_file_of_the_course(grade: Grade, t
 
 
 def test_an_imported_stub_is_the_cause_only_of_what_is_not_attempted(grade: Grade, tmp_path):
-    """A file that needs its stub has nothing to grade yet. One with a fault of its own does not become right by filling it in."""
+    """A file that needs its stub has nothing to grade yet. One with a fault of its own does not become right by filling
+    it in."""
     block = (ROOT / "solutions" / "p05_gpt_block.py").read_text()
     (tmp_path / "p03_causal_mha.py").write_text((ROOT / "problems" / "p03_causal_mha" / "stub.py").read_text())
     (tmp_path / "p05_gpt_block.py").write_text(block)

@@ -1,4 +1,5 @@
-"""Exhibits as pages and as small pictures: everything is there, nothing of it is markup, and bad numbers break nothing."""
+"""Exhibits as pages and as small pictures: everything is there, nothing of it is markup, and bad numbers break
+nothing."""
 
 import re
 import xml.etree.ElementTree as ET

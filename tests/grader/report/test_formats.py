@@ -75,7 +75,8 @@ RUNNER = {
 
 
 def check_classroom50(result: dict[str, Any]) -> None:
-    """Raises AssertionError unless it is a `classroom50/result/v1`, by the rules of Classroom 50's runner and collector."""
+    """Raises AssertionError unless it is a `classroom50/result/v1`, by the rules of Classroom 50's runner and
+    collector."""
     assert result["schema"] == "classroom50/result/v1"
     for key in ("classroom", "assignment", "owner", "commit", "release", "review"):
         assert isinstance(result[key], str), key
@@ -114,7 +115,8 @@ def test_classroom50_outside_of_its_runner(grade: Grade, tmp_path: Path):
     assert "runs in Classroom 50's runner, which sets CLASSROOM and ASSIGNMENT" in run.err
 
 
-# From junit-10.xsd, the schema that Jenkins validates with: allowed child elements, optional attributes, required attributes.
+# From junit-10.xsd, the schema that Jenkins validates with: allowed child elements, optional attributes, required
+# attributes.
 JUNIT = {
     "testsuites": ({"testsuite"}, {"name", "time", "tests", "failures", "errors"}, set()),
     "testsuite": (

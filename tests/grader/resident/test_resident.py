@@ -35,7 +35,8 @@ def without_time(report: Report) -> dict[str, object]:
 
 
 def test_the_verdicts_are_those_of_a_grading_from_scratch(resident):
-    """With the same isolation, for the first submission, which finds no spare workers, and for the next ones, which do."""
+    """With the same isolation, for the first submission, which finds no spare workers, and for the next ones, which
+    do."""
     fork_server = ForkServer()
     try:
         for text in (RIGHT, catalog.stub_text(PROBLEM), RIGHT):

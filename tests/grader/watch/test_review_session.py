@@ -1,4 +1,5 @@
-"""An evening of practice, as a learner has it: reviews on a terminal, then hunts, one of which is rewritten instead of mended."""
+"""An evening of practice, as a learner has it: reviews on a terminal, then hunts, one of which is rewritten instead of
+mended."""
 
 import os
 import sys

@@ -83,7 +83,8 @@ def test_the_terminal_is_restored_however_it_ends(end, code, tmp_path):
 
 
 def in_turn(lines: list[str]) -> list[str]:
-    """What VS Code's task reads in lines of output: where gradings begin and end, and the severities of what was found."""
+    """What VS Code's task reads in lines of output: where gradings begin and end, and the severities of what was
+    found."""
     matcher = vscode.contents()["tasks.json"][0]["tasks"][0]["problemMatcher"]
     read = []
     for line in (text.rstrip() for text in lines):

@@ -32,7 +32,8 @@ def received(data: bytes) -> Frame:
 
 
 def framed(data: bytes) -> bytes:
-    """A header and a body, separated by a zero byte in the input, with correct lengths; random bytes rarely have those."""
+    """A header and a body, separated by a zero byte in the input, with correct lengths; random bytes rarely have
+    those."""
     header, _, body = data.partition(b"\0")
     return LENGTHS.pack(len(header), len(body)) + header + body
 

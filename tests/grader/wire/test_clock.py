@@ -50,7 +50,8 @@ def test_what_computes_and_then_sleeps_gets_the_rest_of_its_limit_once(at):
 
 
 def graded(tail: str, share: float) -> tuple[Report, float]:
-    """A right file with something more at its end, and how long it took, on a machine that runs it a share of the time."""
+    """A right file with something more at its end, and how long it took, on a machine that runs it a share of the
+    time."""
     problem = catalog.find("07")
     source = catalog.solution_path(problem).read_text()
     workers, done = list[WorkerProcess](), threading.Event()

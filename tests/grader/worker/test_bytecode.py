@@ -1,4 +1,5 @@
-"""The reader of MLIR bytecode: it finds every operation of a program, and no bytes make it fail in another way than it says."""
+"""The reader of MLIR bytecode: it finds every operation of a program, and no bytes make it fail in another way than it
+says."""
 
 import contextlib
 import functools

@@ -1,4 +1,5 @@
-"""The programs of a function that is not jitted as a whole: each is compiled alone, and places what it returns itself."""
+"""The programs of a function that is not jitted as a whole: each is compiled alone, and places what it returns
+itself."""
 
 from collections.abc import Callable
 from typing import Any

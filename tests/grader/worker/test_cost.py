@@ -1,4 +1,5 @@
-"""The cost of a program is what ran: loops as often as they turned, branches as they were taken, functions in each call."""
+"""The cost of a program is what ran: loops as often as they turned, branches as they were taken, functions in each
+call."""
 
 from collections.abc import Callable
 from functools import partial
@@ -196,12 +197,14 @@ def test_a_loop_in_the_condition_of_a_loop_is_refused():
 
 
 def placed(*axes: str) -> NamedSharding:
-    """A sharding over eight devices. Made in a test, because an import must not start JAX: others set its flags first."""
+    """A sharding over eight devices. Made in a test, because an import must not start JAX: others set its flags
+    first."""
     return NamedSharding(mesh_of(8), PartitionSpec(*axes))
 
 
 def on_eight_devices(function: Callable[..., Any], turns: int, width: int) -> Execution:
-    """One run of a function of an array (8, width), each row of which is on a device of its own, and of a number of turns."""
+    """One run of a function of an array (8, width), each row of which is on a device of its own, and of a number of
+    turns."""
     case = Case({"x": np.ones((8, width), np.float32), "n": np.int32(turns)})  # type: ignore[dict-item]
     inputs = Given("case", "x", (8, width), "float32", sharding=placed("data")), Given("case", "n", (), "int32")
     program = trace(lambda x, n: {"output": function(x, n)}, *inputs)
@@ -310,6 +313,7 @@ def test_an_operation_on_64_bits_is_wide_also_where_its_result_is_not() -> None:
 
 @pytest.mark.parametrize("turns", [0, 2, 7])
 def test_operations_count_as_often_as_they_are_executed(turns: int) -> None:
-    """A product in each turn, the counter of the turns and its comparison, which is made once more; and what stands outside."""
+    """A product in each turn, the counter of the turns and its comparison, which is made once more; and what stands
+    outside."""
     run = execution(lambda x, n: lax.fori_loop(0, n, lambda i, x: x @ x, x) + 1, X, np.int32(turns))
     assert MEASURES["executed"](run) == 3 * turns + 2

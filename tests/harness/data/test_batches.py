@@ -1,4 +1,5 @@
-"""Windows and batches: every token is a target once per epoch, in an order independent of resumes and process counts."""
+"""Windows and batches: every token is a target once per epoch, in an order independent of resumes and process
+counts."""
 
 from collections import Counter
 from dataclasses import replace

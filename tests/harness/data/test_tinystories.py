@@ -27,8 +27,8 @@ def table(*texts: str) -> bytes:
 
 
 class Hub(ThreadingHTTPServer):
-    """Serves two Parquet files. `cut` interrupts a response after that many bytes and refuses all later ones; `wrong` sends
-    bytes that do not match the checksum."""
+    """Serves two Parquet files. `cut` interrupts a response after that many bytes and refuses all later ones; `wrong`
+    sends bytes that do not match the checksum."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answer)

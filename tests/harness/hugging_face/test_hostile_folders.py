@@ -220,7 +220,8 @@ def test_ids_that_no_vocabulary_has_are_refused(
 
 
 def test_a_vocabulary_with_an_endless_token_is_not_searched_for_its_merges(folder: Path) -> None:
-    """The search takes the square of a token's length. The package `tokenizers` reads such a file, if it is installed."""
+    """The search takes the square of a token's length. The package `tokenizers` reads such a file, if it is
+    installed."""
     file = folder / "tokenizer.json"
     content = json.loads(file.read_text())
     content["model"]["vocab"]["a" * 200_000] = len(content["model"]["vocab"])

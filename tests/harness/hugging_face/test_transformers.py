@@ -1,4 +1,5 @@
-"""The real library: it loads what is exported, and what it saves is imported. Skipped without torch and transformers."""
+"""The real library: it loads what is exported, and what it saves is imported. Skipped without torch and
+transformers."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -20,7 +20,8 @@ from harness.model.sampling import Sampling, generate_batch, sample_key
 from tests.harness.model.test_gpt import VARIANTS, filled
 
 SAMPLED = Sampling(temperature=1.0, top_p=1.0, seed=3, max_tokens=8)
-# The size of a block, the number of blocks, and the rows. Of the context of 13, the fewest blocks are 4 + 1, 13 + 1 and 1 + 1.
+# The size of a block, the number of blocks, and the rows. Of the context of 13, the fewest blocks are 4 + 1, 13 + 1 and
+# 1 + 1.
 CACHES = [(4, 40, 6), (4, 5, 3), (1, 14, 4), (16, 2, 0), (3, 9, 2)]
 model_of = functools.cache(lambda name: filled(VARIANTS[name]))
 
@@ -125,8 +126,9 @@ def test_a_prompt_runs_once_and_its_blocks_are_shared() -> None:
     model, prompts = model_of("rope"), prompts_of([6, 5], 6)
     manager = recorded(model, prompts, SAMPLED, -1, blocks=60, block_size=2, rows=12, steps=3)
     assert manager.prompts == 2
-    # The last token of a text is sampled, and does not run. So a prompt of 6 tokens leads to 13 in 7 blocks, of which all texts
-    # share the 2 that its first 5 tokens fill; one of 5 tokens leads to 12 in 6 blocks, of which they share 2 as well.
+    # The last token of a text is sampled, and does not run. So a prompt of 6 tokens leads to 13 in 7 blocks, of which
+    # all texts share the 2 that its first 5 tokens fill; one of 5 tokens leads to 12 in 6 blocks, of which they share 2
+    # as well.
     assert manager.most == 2 + 6 * 5 + 2 + 6 * 4
 
 

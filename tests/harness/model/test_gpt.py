@@ -148,8 +148,8 @@ def test_the_initial_loss_is_the_log_of_the_vocabulary(name: str) -> None:
     config = replace(preset(name), vocab_size=1000, context=32, d_model=48, num_heads=4, d_ff=64, dtype="float32")
     logits = GPT(config, nnx.Rngs(0))(jax.random.randint(jax.random.key(0), (4, 32), 0, 1000))
     losses = -jax.nn.log_softmax(logits)[..., 7]
-    # On normalized activations, an untied Xavier head has logits with a standard deviation of about 1/3. Vectors of length one
-    # that are also the embedding have one of 1, and a token's own logit is larger.
+    # On normalized activations, an untied Xavier head has logits with a standard deviation of about 1/3. Vectors of
+    # length one that are also the embedding have one of 1, and a token's own logit is larger.
     assert abs(losses.mean() / math.log(1000) - 1) < {"tutorial": 0.1, "modern": 0.2}.get(name, 0.02)
 
 

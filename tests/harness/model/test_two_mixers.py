@@ -35,7 +35,8 @@ def test_the_last_of_so_many_layers_has_attention() -> None:
 
 
 def test_dropout_differs_in_each_layer() -> None:
-    """Without weights, the blocks only add their biases: each element is a number of layers that have not dropped it."""
+    """Without weights, the blocks only add their biases: each element is a number of layers that have not dropped
+    it."""
     config = replace(CONFIG, dropout=0.5, activation="relu")
     model = filled(config)
     for path, parameter in nnx.to_flat_state(nnx.state(model.blocks, nnx.Param)):

@@ -1,4 +1,5 @@
-"""The pieces of problems 66 and 67: in the harness's GPT, they train and sample like its own latent attention and state space."""
+"""The pieces of problems 66 and 67: in the harness's GPT, they train and sample like its own latent attention and state
+space."""
 
 from dataclasses import replace
 from pathlib import Path

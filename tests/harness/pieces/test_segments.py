@@ -1,4 +1,5 @@
-"""The pieces of problems 53 and 54: rows with several stories train like the harness's own, and prompts have the same ids."""
+"""The pieces of problems 53 and 54: rows with several stories train like the harness's own, and prompts have the same
+ids."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -27,7 +27,8 @@ STUB = (ROOT / "problems" / "p10_lr_schedule" / "stub.py").read_text()
 
 
 class Workspace:
-    """A workspace with one piece and one stub. `load` loads it as a new process does; `calls` counts the smoke tests."""
+    """A workspace with one piece and one stub. `load` loads it as a new process does; `calls` counts the smoke
+    tests."""
 
     def __init__(self, folder: Path, log: Path):
         self.folder, self._log = folder, log

@@ -41,7 +41,8 @@ def dialogues(folder: Path) -> Path:
 
 
 def test_no_gradient_comes_from_what_is_only_read():
-    """The gradients of a batch are those of the loss of its learned targets, which are computed here by optax from all logits."""
+    """The gradients of a batch are those of the loss of its learned targets, which are computed here by optax from all
+    logits."""
     config = replace(TINY, vocab_size=40)
     model = default_model(config, nnx.Rngs(0))
     rng = np.random.default_rng(0)

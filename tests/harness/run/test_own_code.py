@@ -1,4 +1,5 @@
-"""The code in the folder of a run from somebody else does not run before it is trusted; that of a run made here does."""
+"""The code in the folder of a run from somebody else does not run before it is trusted; that of a run made here
+does."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Resuming a run requires its data and its settings. Using a trained model requires neither the data nor the same machine."""
+"""Resuming a run requires its data and its settings. Using a trained model requires neither the data nor the same
+machine."""
 
 import os
 import subprocess

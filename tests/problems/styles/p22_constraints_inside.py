@@ -1,4 +1,5 @@
-"""The state created under nnx.jit with sharding constraints; donation by position; the loss as one batched expression."""
+"""The state created under nnx.jit with sharding constraints; donation by position; the loss as one batched
+expression."""
 
 import jax
 import jax.numpy as jnp

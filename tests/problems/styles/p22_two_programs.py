@@ -1,4 +1,5 @@
-"""Model and optimizer are created by two programs, each with its shardings; a third one copies what is already sharded."""
+"""Model and optimizer are created by two programs, each with its shardings; a third one copies what is already
+sharded."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""The text as an array that grows by `jnp.append`, outside of jit; ranks; tokens drawn by inverting the cumulative sum."""
+"""The text as an array that grows by `jnp.append`, outside of jit; ranks; tokens drawn by inverting the cumulative
+sum."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""One 2 x 2 rotation matrix for each pair and position, and one pair in a loop after the other; frequencies by exp and log."""
+"""One 2 x 2 rotation matrix for each pair and position, and one pair in a loop after the other; frequencies by exp and
+log."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""RMSNorm as `nnx.RMSNorm` computes it, and SwiGLU as Llama's MLP in `transformers`: an activation that is looked up by name."""
+"""RMSNorm as `nnx.RMSNorm` computes it, and SwiGLU as Llama's MLP in `transformers`: an activation that is looked up by
+name."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Everything in one file; one product for q, k and v; masks as additive biases, one mask for each layer made in the block."""
+"""Everything in one file; one product for q, k and v; masks as additive biases, one mask for each layer made in the
+block."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""A table from names to parameters, filled first and then copied; attention in one product per part; GELU written out."""
+"""A table from names to parameters, filled first and then copied; attention in one product per part; GELU written
+out."""
 
 import jax
 import jax.numpy as jnp

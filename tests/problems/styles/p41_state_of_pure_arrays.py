@@ -1,4 +1,5 @@
-"""A nested dictionary of arrays, checked against the model's state and put into it at once; einsum; a lower-level GELU."""
+"""A nested dictionary of arrays, checked against the model's state and put into it at once; einsum; a lower-level
+GELU."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Special tokens found with `regex` and a named list; merging by recursion; lists as pairs; places counted for each word."""
+"""Special tokens found with `regex` and a named list; merging by recursion; lists as pairs; places counted for each
+word."""
 
 import itertools
 from collections import Counter

@@ -41,8 +41,8 @@ def train_bpe(word_counts, num_merges):
         for pair in zip(ids, ids[1:], strict=False):
             stats[pair] = stats.get(pair, 0) + n
             where.setdefault(pair, set()).add(i)
-    # Entries of pairs whose total has changed since stay in the heap until they come up. The order is reversed: letter by letter,
-    # and the end of a token is after all letters.
+    # Entries of pairs whose total has changed since stay in the heap until they come up. The order is reversed: letter
+    # by letter, and the end of a token is after all letters.
     reverse = functools.cache(lambda token: (*(-byte for byte in table[token]), 1))
     entry = lambda pair: (-stats[pair], reverse(pair[0]), reverse(pair[1]), pair)
     heap = [entry(pair) for pair in stats]

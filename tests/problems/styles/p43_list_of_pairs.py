@@ -1,4 +1,5 @@
-"""One scan over the list of pairs of blocks that are needed. The state of every row is carried, and written block by block."""
+"""One scan over the list of pairs of blocks that are needed. The state of every row is carried, and written block by
+block."""
 
 from functools import partial
 

@@ -1,4 +1,5 @@
-"""A loop for the gradient of the queries and one for those of keys and values; einsum; a mask of -1e9; log2 and exp2."""
+"""A loop for the gradient of the queries and one for those of keys and values; einsum; a mask of -1e9; log2 and
+exp2."""
 
 import functools
 

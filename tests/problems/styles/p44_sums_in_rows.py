@@ -1,4 +1,5 @@
-"""The weight as (1, D); squares summed by `einsum`; each step writes a row of partial sums; r is kept from the forward pass."""
+"""The weight as (1, D); squares summed by `einsum`; each step writes a row of partial sums; r is kept from the forward
+pass."""
 
 import functools
 

@@ -1,4 +1,5 @@
-"""The rows of x are quantized as columns of its transpose; einsum with int32 sums; the bound as products of absolute values."""
+"""The rows of x are quantized as columns of its transpose; einsum with int32 sums; the bound as products of absolute
+values."""
 
 import jax.numpy as jnp
 

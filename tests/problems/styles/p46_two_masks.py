@@ -1,4 +1,5 @@
-"""Two masked transformations in a chain; a mean instead of a sum; the polynomial as powers of the Gram matrix times X."""
+"""Two masked transformations in a chain; a mean instead of a sum; the polynomial as powers of the Gram matrix times
+X."""
 
 import jax
 import jax.numpy as jnp

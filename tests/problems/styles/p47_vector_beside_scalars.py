@@ -1,4 +1,5 @@
-"""The gradients in one vector, with a sum of their own for the loss and for the count; the scattered sum by rows of devices."""
+"""The gradients in one vector, with a sum of their own for the loss and for the count; the scattered sum by rows of
+devices."""
 
 import jax
 import jax.numpy as jnp

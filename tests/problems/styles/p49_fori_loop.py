@@ -1,4 +1,5 @@
-"""A fori_loop that attends before it sends, backward around the ring; check_vma=False; the classic update of flash attention."""
+"""A fori_loop that attends before it sends, backward around the ring; check_vma=False; the classic update of flash
+attention."""
 
 from functools import partial
 

@@ -1,4 +1,5 @@
-"""Divided partial softmaxes merged by their log-sum-exp; later blocks are skipped with lax.cond; keys and values as one array."""
+"""Divided partial softmaxes merged by their log-sum-exp; later blocks are skipped with lax.cond; keys and values as one
+array."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""The queries and the running softmax travel, and the keys and values stay. The constants of the first state are cast."""
+"""The queries and the running softmax travel, and the keys and values stay. The constants of the first state are
+cast."""
 
 import jax
 import jax.numpy as jnp

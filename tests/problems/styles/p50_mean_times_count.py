@@ -1,5 +1,5 @@
-"""The sum is the mean times the count, over targets chosen by NumPy, which cannot be traced; the margin is that of the policy
-minus that of the reference.
+"""The sum is the mean times the count, over targets chosen by NumPy, which cannot be traced; the margin is that of the
+policy minus that of the reference.
 """
 
 import jax

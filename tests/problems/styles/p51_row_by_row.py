@@ -1,4 +1,5 @@
-"""Advantages in NumPy, which cannot be traced. Sums and counts of each row, clipped by cases of the sign of the advantage."""
+"""Advantages in NumPy, which cannot be traced. Sums and counts of each row, clipped by cases of the sign of the
+advantage."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""A list of tokens with links to both neighbors and a heap of places, ids in NumPy, and a stream that keeps its last words."""
+"""A list of tokens with links to both neighbors and a heap of places, ids in NumPy, and a stream that keeps its last
+words."""
 
 import codecs
 import heapq

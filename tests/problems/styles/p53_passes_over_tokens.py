@@ -1,4 +1,5 @@
-"""One pass over the word for each rank that occurs, a search for special tokens, and a stream of bytes cut at white space."""
+"""One pass over the word for each rank that occurs, a search for special tokens, and a stream of bytes cut at white
+space."""
 
 import regex
 

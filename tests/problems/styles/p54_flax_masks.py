@@ -1,4 +1,5 @@
-"""The mask from Flax's functions, positions by `segment_min`, stories popped from a queue; blocks of queries in a `fori_loop`."""
+"""The mask from Flax's functions, positions by `segment_min`, stories popped from a queue; blocks of queries in a
+`fori_loop`."""
 
 from collections import deque
 

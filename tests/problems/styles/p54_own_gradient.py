@@ -1,4 +1,5 @@
-"""A loop from the first block of a story on, whose gradient is written by hand; positions by a scan, the mask by vmap."""
+"""A loop from the first block of a story on, whose gradient is written by hand; positions by a scan, the mask by
+vmap."""
 
 from functools import partial
 

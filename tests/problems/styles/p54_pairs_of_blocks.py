@@ -1,4 +1,5 @@
-"""Lists in Python, positions by counting, and a loop with cond over pairs of blocks, from block 0 on with a finite minimum."""
+"""Lists in Python, positions by counting, and a loop with cond over pairs of blocks, from block 0 on with a finite
+minimum."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,5 @@
-"""Python loops over blocks, a NumPy packer that keeps the room of each row, and `associative_scan` for the positions."""
+"""Python loops over blocks, a NumPy packer that keeps the room of each row, and `associative_scan` for the
+positions."""
 
 import jax
 import jax.numpy as jnp

@@ -28,7 +28,8 @@ def logistic_loss(weights, bias, x, labels, l2):
 
 
 def fit(x, labels, l2):
-    """Newton's method, iterated least squares: each step fits the weighted residuals, with the penalty as further rows."""
+    """Newton's method, iterated least squares: each step fits the weighted residuals, with the penalty as further
+    rows."""
     D, B = x.shape
     ones = np.hstack([x, np.ones((D, 1))])
     penalty = np.hstack([np.sqrt(l2) * np.eye(B), np.zeros((B, 1))])

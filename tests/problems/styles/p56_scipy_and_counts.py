@@ -1,4 +1,5 @@
-"""Buckets counted by NumPy, SciPy's minimizer on the JAX loss in double precision by hand, and a loop over thresholds."""
+"""Buckets counted by NumPy, SciPy's minimizer on the JAX loss in double precision by hand, and a loop over
+thresholds."""
 
 import hashlib
 import re

@@ -1,4 +1,5 @@
-"""Reweighted least squares by hand in NumPy, with damping; the budget by bisection; everything else in NumPy where it can be."""
+"""Reweighted least squares by hand in NumPy, with damping; the budget by bisection; everything else in NumPy where it
+can be."""
 
 import jax.numpy as jnp
 import numpy as np

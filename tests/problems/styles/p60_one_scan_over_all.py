@@ -5,7 +5,8 @@ import jax.numpy as jnp
 
 
 def forward(model, ids, stream=None, heads=None, where_stream=None, where_heads=None):
-    """Logits, streams (L, T, D) and mixed heads (L, T, H, K); where a mask is true, the given activations are taken instead."""
+    """Logits, streams (L, T, D) and mixed heads (L, T, H, K); where a mask is true, the given activations are taken
+    instead."""
     x = model.embed(ids) + model.pos_embed[: ids.shape[0]]
     xs, zs = [], []
     for i, block in enumerate(model.blocks):

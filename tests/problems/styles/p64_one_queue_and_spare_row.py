@@ -1,4 +1,5 @@
-"""Free blocks counted from the lengths each time; one loop for running and waiting sequences; a spare row of the cache."""
+"""Free blocks counted from the lengths each time; one loop for running and waiting sequences; a spare row of the
+cache."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,5 @@
-"""A nondeterministic automaton with empty moves (Thompson), closures of sets, dictionaries, and JAX arrays in the end."""
+"""A nondeterministic automaton with empty moves (Thompson), closures of sets, dictionaries, and JAX arrays in the
+end."""
 
 from collections import defaultdict, deque
 

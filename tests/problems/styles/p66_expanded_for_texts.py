@@ -1,4 +1,5 @@
-"""Expands keys and values for a whole text and calls JAX's attention; a step uses the absorbed products. Defines its own rope."""
+"""Expands keys and values for a whole text and calls JAX's attention; a step uses the absorbed products. Defines its
+own rope."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Runs stages under a condition, which skips bubbles; the loss of a device is differentiated by `vjp` inside of `shard_map`."""
+"""Runs stages under a condition, which skips bubbles; the loss of a device is differentiated by `vjp` inside of
+`shard_map`."""
 
 import functools
 

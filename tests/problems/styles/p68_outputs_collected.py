@@ -1,4 +1,5 @@
-"""With JAX's check of what varies; outputs are collected by the scan, and the losses computed afterwards on the last device."""
+"""With JAX's check of what varies; outputs are collected by the scan, and the losses computed afterwards on the last
+device."""
 
 import jax
 import jax.numpy as jnp
