@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.batch.roster import Assignment
+from grader.batch.gradebook import Assignment
 from grader.course import catalog
 from tests.conftest import ROOT, write_program
 from tests.grader.batch import canvas

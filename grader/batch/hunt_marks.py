@@ -13,10 +13,10 @@ from grader.batch import deadlines, gradebook, reader, roster
 from grader.batch.collect import IntakeItem
 from grader.batch.deadlines import HUNTS, Attempt, Deadlines
 from grader.batch.faults import MESSAGE
+from grader.batch.gradebook import Assignment
 from grader.batch.identity import Directory
 from grader.batch.intake import Intake
 from grader.batch.records import Person, Record
-from grader.batch.roster import Assignment
 from grader.batch.tables import write_csv
 from grader.course import cases
 from grader.isolation.level import Level
@@ -134,7 +134,7 @@ def _gradebooks(
         listed = [record for record in records if record.learner in on_roster]
         yield gradebook.write_canvas(listed, people, column, folder / f"{HUNTS}-canvas.csv")
     if class_.enrolled and enrollment:
-        yield roster.write_gradebook(class_.enrolled, enrollment, records, column, folder / f"{HUNTS}-gradebook.csv")
+        yield gradebook.write_export(class_.enrolled, enrollment, records, column, folder / f"{HUNTS}-gradebook.csv")
 
 
 def _handed_in(message: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from commandline.problem_name import ProblemName
 from grader.batch import recognize
-from grader.batch.roster import Assignment
+from grader.batch.gradebook import Assignment
 from grader.batch.store import Store
 from grader.course import catalog
 

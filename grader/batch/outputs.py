@@ -7,13 +7,14 @@ from pathlib import Path
 
 from commandline import files
 from commandline.problem_name import ProblemName
-from grader.batch import class_page, feedback, gradebook, reveal, roster, summary
+from grader.batch import class_page, feedback, gradebook, reveal, summary
 from grader.batch.deadlines import Deadlines
 from grader.batch.faults import Faults
+from grader.batch.gradebook import Assignment
 from grader.batch.intake import Intake
 from grader.batch.options import BatchOptions
 from grader.batch.records import Record, by_learner
-from grader.batch.roster import Assignment, Enrollment, Roster
+from grader.batch.roster import Enrollment, Roster
 from grader.batch.store import Store
 from grader.report.redacted import Reveal
 
@@ -62,7 +63,7 @@ class Outputs:
                 yield str(gradebook.write_reports(self._shown, folder, name, self._faults, self._after_due()))
         if enrolled and self._enrollment:
             books += [
-                roster.write_gradebook(enrolled, self._enrollment, records, assignments, path)
+                gradebook.write_export(enrolled, self._enrollment, records, assignments, path)
                 for path, records in _raw_and_adjusted(self.records, folder, "gradebook")
             ]
         yield from map(str, books)

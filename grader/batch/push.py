@@ -22,9 +22,9 @@ from typing import Any
 from commandline.errors import UsageError
 from commandline.text import counted
 from grader.batch import feedback
+from grader.batch.gradebook import Assignment
 from grader.batch.records import Person, Record
 from grader.batch.results import Results
-from grader.batch.roster import Assignment
 from grader.batch.similarity import digest
 from grader.batch.store import Store
 from grader.course import catalog

@@ -12,9 +12,7 @@ from pathlib import Path
 from commandline.errors import UsageError
 from commandline.text import counted, one_line
 from grader.batch.intake import Intake
-from grader.batch.records import Person, Record, folded, without_zeros
-from grader.batch.tables import write_csv
-from grader.problem import Problem
+from grader.batch.records import Person, folded, without_zeros
 
 MOST_BYTES = 64 << 20
 # The columns that identify a student, the most reliable first.
@@ -28,11 +26,8 @@ _FOREIGN = ("ID-Nummer", "Anmeldename", "E-Mail-Adresse", "Vollständiger Name",
             "Nom d'utilisateur", "Adresse de courriel", "Nom complet")  # fmt: skip
 _TEST_STUDENT = "Student, Test"  # Canvas' own, which belongs to the teacher's preview
 _SECTIONS = ("Section", "Group", "section")
-EXCUSED = "EX"  # in place of a mark, for Canvas
-_GRADE, _MAXIMUM, _SUBMITTED = "Grade", "Maximum Grade", "Last modified (submission)"
+_SUBMITTED = "Last modified (submission)"
 _MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%d %B %Y, %I:%M %p", "%d %B %Y, %H:%M")
-# Canvas skips a column whose name contains one of these (lib/gradebook_importer.rb of canvas-lms).
-_SKIPPED = re.compile("(?:Current|Final) (?:Score|Points|Grade)|Override (?:Score|Grade|Status)")
 
 
 @dataclass(frozen=True)
@@ -255,66 +250,3 @@ def _time(text: str) -> datetime | None:
         except ValueError:
             continue
     return None
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """A column of a gradebook: what records call its problem, its own title, and its points."""
-
-    problem: str
-    title: str
-    points: int
-
-    @classmethod
-    def of(cls, problem: Problem) -> "Assignment":
-        """That of a problem. Its title is one that Canvas neither skips nor takes for another assignment's."""
-        name = _SKIPPED.sub(lambda match: match[0].lower(), f"{problem.label} {problem.title}")
-        # Canvas takes a number in parentheses for an assignment's id.
-        return cls(problem.name, re.sub(r" \((\d+)\)$", r" [\1]", name), problem.points)
-
-
-def write_gradebook(
-    roster: Roster, enrollment: Enrollment, records: Sequence[Record], assignments: Sequence[Assignment], path: Path
-) -> Path:
-    """Writes the export with the marks. Columns of the assignments that it has are filled, others are appended.
-
-    In a grading worksheet of Moodle, `Grade` is the total, in proportion to its `Maximum Grade`. What a learner is
-    excused from is `EX` for Canvas, blank for other systems, and in no total.
-    """
-    marks = {(record.learner, record.problem): record.mark for record in records}
-    excused = {(record.learner, record.problem) for record in records if record.excused}
-    own = {each.title: _existing(each.title, roster.columns) or each.title for each in assignments}
-    columns = [*roster.columns, *(column for column in own.values() if column not in roster.columns)]
-    rows = []
-    for place, row in enumerate(roster.rows):
-        filled = dict(row)
-        learner = enrollment.learner_of.get(place)
-        if learner:
-            total, possible = 0.0, 0
-            for each in assignments:
-                if (learner, each.problem) in excused:
-                    filled[own[each.title]] = EXCUSED if roster.system == "Canvas" else ""
-                    continue
-                mark = marks.get((learner, each.problem), 0)
-                filled[own[each.title]] = str(mark)
-                total, possible = total + mark, possible + each.points
-            if {_GRADE, _MAXIMUM} <= set(roster.columns):
-                grade = f"{total / possible * _number(row[_MAXIMUM], possible):.2f}" if possible else ""
-                filled[_GRADE] = grade
-        elif "Points Possible" in "".join(row.values()):
-            filled |= {own[each.title]: str(each.points) for each in assignments}
-        rows.append([filled.get(column, "") for column in columns])
-    write_csv(path, columns, rows)
-    return path
-
-
-def _existing(name: str, columns: Sequence[str]) -> str | None:
-    """The export's column of an assignment: Canvas puts the assignment's id behind its name."""
-    return next((column for column in columns if re.fullmatch(re.escape(name) + r"(?: \(\d+\))?", column)), None)
-
-
-def _number(text: str, default: float) -> float:
-    try:
-        return float(text.replace(",", "."))
-    except ValueError:
-        return default

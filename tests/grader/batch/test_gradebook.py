@@ -8,8 +8,8 @@ import pytest
 
 from grader.batch import gradebook
 from grader.batch.faults import Faults
+from grader.batch.gradebook import Assignment
 from grader.batch.records import Person, Record, total
-from grader.batch.roster import Assignment
 from grader.course import catalog
 from grader.judge import judge
 from grader.judge.verdict import Verdict

@@ -13,9 +13,9 @@ import pytest
 
 from commandline.errors import UsageError
 from grader.batch import deadlines, push
+from grader.batch.gradebook import Assignment
 from grader.batch.push import Target
 from grader.batch.records import Person, StoredAttempt
-from grader.batch.roster import Assignment
 from grader.batch.store import Store
 from grader.course import catalog
 from grader.isolation.level import Isolation, Level

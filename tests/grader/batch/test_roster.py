@@ -9,9 +9,9 @@ import pytest
 from commandline.errors import UsageError
 from grader.batch import intake, roster
 from grader.batch.faults import Faults
+from grader.batch.gradebook import Assignment, write_export
 from grader.batch.intake import Intake
 from grader.batch.records import Record
-from grader.batch.roster import Assignment
 from grader.course import catalog
 from tests.grader.batch.conftest import GOOD, NAME, table, zipped
 
@@ -48,18 +48,14 @@ def gradebook(tmp_path: Path, rows: roster.Roster, enrollment: roster.Enrollment
         learner for place, learner in enrollment.learner_of.items() if "Ada" in "".join(rows.rows[place].values())
     )
     record = Record(first, NAME, "", "", "FAIL", 6, 6, adjusted=mark)
-    return table(
-        roster.write_gradebook(rows, enrollment, [record], [Assignment.of(PROBLEM)], tmp_path / "gradebook.csv")
-    )
+    return table(write_export(rows, enrollment, [record], [Assignment.of(PROBLEM)], tmp_path / "gradebook.csv"))
 
 
 def test_canvas_gets_its_own_columns_back(tmp_path: Path):
     rows, submissions = read(tmp_path, CANVAS), canvas_class(tmp_path)
     enrollment = roster.enroll(rows, submissions)
     excused = [Record("lovelaceada (17)", NAME, "", "", "FAIL", 6, 6, excused=True)]
-    book = table(
-        roster.write_gradebook(rows, enrollment, excused, [Assignment.of(PROBLEM)], tmp_path / "gradebook.csv")
-    )
+    book = table(write_export(rows, enrollment, excused, [Assignment.of(PROBLEM)], tmp_path / "gradebook.csv"))
     assert [row[f"{TITLE} (4711)"] for row in book[2:4]] == ["EX", "0"]
     assert submissions.learners == ["eve17 (99)", "Hopper, Grace (18)", "lovelaceada (17)"]
     assert enrollment.notes == [
@@ -101,9 +97,9 @@ def test_a_moodle_worksheet_gets_the_grade_and_has_the_times(tmp_path: Path):
     assert (grace["Grade"], grace["Identifier"], grace["Full name"]) == ("0.00", "Participant 18", "Grace Hopper")
     excused = [Record(name, NAME, "", "", "FAIL", 6, 6, excused=True) for name in submissions.learners]
     both = PROBLEM, catalog.find("01")
-    path = roster.write_gradebook(rows, enrollment, excused, [*map(Assignment.of, both)], tmp_path / "gradebook.csv")
+    path = write_export(rows, enrollment, excused, [*map(Assignment.of, both)], tmp_path / "gradebook.csv")
     assert [(row["Grade"], row[TITLE]) for row in table(path)] == [("0.00", "")] * 2, "of problem 01 alone"
-    path = roster.write_gradebook(rows, enrollment, excused, [Assignment.of(PROBLEM)], tmp_path / "gradebook.csv")
+    path = write_export(rows, enrollment, excused, [Assignment.of(PROBLEM)], tmp_path / "gradebook.csv")
     assert [row["Grade"] for row in table(path)] == ["", ""], "there is nothing to grade"
     german = read(tmp_path, MOODLE.replace("Friday, 20 November 2026, 10:05 AM", "Freitag, 20. November 2026, 10:05"))
     assert (
