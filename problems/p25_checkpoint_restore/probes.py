@@ -56,10 +56,11 @@ def restored(subject: Subject, case: Case, *, make_runs: bool) -> Reading:
 @eager
 def refused(subject: Subject, case: Case) -> Reading:
     """For a wrong model of each kind: 1 if restoring into it raises an exception, 0 if that returns a result."""
-    make, wrong = _make(case), np.asarray(case.values["wrong_matrices"])
+    make = _make(case)
     others = {
         "d_ff": _make(case, d_ff="other_d_ff"),
-        **{kind: _transposing(make, n, int(wrong[n])) for n, kind in enumerate(("model", "optimizer"))},
+        "model": _transposing(make, 0),
+        "optimizer": _transposing(make, 1),
     }
     raises = {f"raises.{name}": np.int32(_refuses(subject, other)) for name, other in others.items()}
     _restore(subject, make)  # a `restore` that refuses everything, or after the first time, must not pass
@@ -76,18 +77,14 @@ def _refuses(subject: Subject, make: Callable[[], Any]) -> bool:
     return False
 
 
-def _transposing(make: Callable[[], Any], which: int, number: int) -> Callable[[], Any]:
+def _transposing(make: Callable[[], Any], which: int) -> Callable[[], Any]:
     """A `make` with a matrix transposed in the model (`which` is 0) or in the optimizer (1): another shape, and as many
-    elements.
-
-    `number` counts the matrices, from the start again after the last.
-    """
+    elements."""
 
     def other() -> tuple[Any, Any]:
         made = make()
         found = nnx.to_flat_state(nnx.state(made[which]))
-        matrices = [(path, variable) for path, variable in found if variable.get_raw_value().ndim == 2]
-        path, variable = matrices[number % len(matrices)]
+        path, variable = next(each for each in found if each[1].get_raw_value().ndim == 2)
         nnx.update(made[which], nnx.from_flat_state([(path, variable.replace(variable.get_raw_value().T))]))
         return made
 

@@ -15,9 +15,6 @@ def widths(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "d_model": sizes["D"],
         "d_ff": sizes["F"],
         "other_d_ff": sizes["F"] + 1,
-        "wrong_matrices": rng.integers(100, size=2).astype(
-            "int32"
-        ),  # which is transposed in a model, and which in an optimizer
         "token_ids": token_ids,
     }
 
