@@ -13,24 +13,15 @@ RAISED = {ValueError: 2, AssertionError: 3, IndexError: 4, TypeError: 5}
 
 
 def lengths(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """What calls on the case's story do, which is too long (`raises`), and calls on its first max_T tokens (`fits`).
-
-    `calls` of the case says in which order the two are called: 1 for the story that is too long.
-    """
+    """What a call on the first max_T tokens of the case's story does (`fits`), and one on the whole of it (`raises`)."""
     call, parameters, arrays = subject.bind(entry, case)
     T, D = case.values["max_T"], case.values["d_model"]
 
     def program(p: Any, x: Arrays) -> Arrays:
-        results: Arrays = {}
-        for number, too_long in enumerate(str(case.values["calls"])):
-            if too_long == "1":
-                outcome, _ = _outcome(lambda: call(p, x))
-                results[f"raises.{number}"] = np.int32(outcome)
-            else:
-                outcome, output = _outcome(lambda: call(p, {"token_ids": x["token_ids"][:T]}))
-                results[f"fits.{number}.outcome"] = np.int32(outcome)
-                results |= named(np.zeros((T, D), np.float32) if outcome else output, f"fits.{number}.output")
-        return results
+        fits, output = _outcome(lambda: call(p, {"token_ids": x["token_ids"][:T]}))
+        raises, _ = _outcome(lambda: call(p, x))
+        outputs = named(np.zeros((T, D), np.float32) if fits else output, "fits.output")
+        return {"fits.outcome": np.int32(fits), **outputs, "raises": np.int32(raises)}
 
     return subject.run(program, case, parameters, arrays)
 

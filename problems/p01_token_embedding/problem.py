@@ -36,20 +36,17 @@ def one_token(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def too_long(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A story with more tokens than the table has positions, and in which order it (1) and one that fits (0) are
-    embedded.
+    """A story with more tokens than the table has positions.
 
     A table of one row is added to any story without an error of JAX's.
     """
-    calls = "".join("01"[number % 2] for number in rng.permutation(6))
-    return {**shorter_than_context({**sizes, "spare": -sizes["spare"]}, rng), "calls": calls}
+    return shorter_than_context({**sizes, "spare": -sizes["spare"]}, rng)
 
 
 def stories(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The inputs of both stories: `calls` says nothing to a learner."""
+    """The inputs of both stories."""
     T, max_T = len(values["token_ids"]), values["max_T"]
-    shown = {name: value for name, value in values.items() if name != "calls"}
-    return {**shown, "stories": f"all {T} tokens, which are too many, and the first {max_T}, which fit"}
+    return {**values, "stories": f"all {T} tokens, which are too many, and the first {max_T}, which fit"}
 
 
 def happened(case: Case, wrong: Difference) -> str:
