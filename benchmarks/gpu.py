@@ -91,8 +91,8 @@ def train_step(preset_name: str, *changes: str) -> float:
             share = f"{shares[-1]:.1%}, without pairs that the mask hides {row['mfu']:.1%}"
         assert row["operations"], "the trace names no operation"
         print(
-            f"{preset_name}, batch {row['batch_size']:<6}{row['step'] * 1e3:10.1f} ms{row['tokens_per_s']:14,.0f} tokens/s"
-            f"   MFU {share}   {row['memory']['total'] / 1e9:.1f} GB"
+            f"{preset_name}, batch {row['batch_size']:<6}{row['step'] * 1e3:10.1f} ms{row['tokens_per_s']:14,.0f} "
+            f"tokens/s   MFU {share}   {row['memory']['total'] / 1e9:.1f} GB"
         )
         for operation in row["operations"][:TOP]:
             print(f"    {operation['part']:<14}{operation['primitive']:<32}{operation['seconds'] * 1e3:10.2f} ms")

@@ -150,7 +150,8 @@ def main(name: str, rounds: int) -> None:
         print(f"{program:<12}{speed[program]:>10,.0f}{speed[program] / limit:>14.1%}{rows[0]['seconds']:>10.1f} s"
               f"{memory[program]:>7.2f} GB{rows[-1]['loss']:>8.3f}")  # fmt: skip
     print(
-        f"limit       {limit:>10,.0f}  ({limit * flops / 1e9:,.0f} GFLOP/s in large products, {flops / 1e6:.1f} MFLOP per token)"
+        f"limit       {limit:>10,.0f}  ({limit * flops / 1e9:,.0f} GFLOP/s in large products, {flops / 1e6:.1f} MFLOP "
+        "per token)"
     )
     share = f", {memory['harness'] / memory[name]:.2f} of the memory (bar: {shape.memory})" if shape.memory else ""
     print(f"ratio: {speed['harness'] / speed[name]:.2f} times the tokens/s (bar: {shape.faster}){share}")

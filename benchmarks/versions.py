@@ -55,7 +55,8 @@ def main() -> None:
         print(f"{row}{ratios[-1]:12.2f}", flush=True)
     middle = statistics.median(ratios)
     print(
-        f"\nmedian: {middle:.2f} ({min(ratios):.2f} to {max(ratios):.2f})   bar {BAR}: {'met' if middle <= BAR else 'MISSED'}"
+        f"\nmedian: {middle:.2f} ({min(ratios):.2f} to {max(ratios):.2f})   bar {BAR}: "
+        f"{'met' if middle <= BAR else 'MISSED'}"
     )
 
 

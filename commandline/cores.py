@@ -22,6 +22,6 @@ def pool(processes: int, **settings: Any) -> "ProcessPoolExecutor":
         return ProcessPoolExecutor(processes, **settings)
     except (OSError, NotImplementedError):
         raise CommandError(
-            "This command works with several processes, which need shared memory, and /dev/shm is missing or cannot be written. "
-            "Mount it, or grade single files with `grade problem`."
+            "This command works with several processes, which need shared memory, and /dev/shm is missing or cannot be "
+            "written. Mount it, or grade single files with `grade problem`."
         ) from None

@@ -97,8 +97,8 @@ def causality(entry: str, *, argument: str, points: int) -> Check:
     return Check(
         "causality", points, "dependence", {"entry": entry, "argument": argument}, "depends", tolerance=EXACT, words=YES,
         agrees_with="output",
-        advice="Row t of `depends` shows which positions influence output t. It should be all positions up to and including t, "
-        "and none after.",
+        advice="Row t of `depends` shows which positions influence output t. It should be all positions up to and "
+        "including t, and none after.",
     )  # fmt: skip
 
 
@@ -171,21 +171,21 @@ def _exchanged_in_words(_: Case, wrong: Difference) -> str:
         return f"`{wrong.path}` is {wrong.got}, expected {wrong.expected}; a program is measured only if its values are right"
     if kind == "written":
         return (
-            f"the collectives that your code calls produce {wrong.got} bytes on each device, expected {wrong.expected}; call "
-            "them yourself, inside `jax.shard_map`"
+            f"the collectives that your code calls produce {wrong.got} bytes on each device, expected "
+            f"{wrong.expected}; call them yourself, inside `jax.shard_map`"
         )
     if kind == "in_loops":
         return (
-            f"collectives that run more than once produce {wrong.got} bytes on each device, expected {wrong.expected}; call each "
-            "once, outside of loops"
+            f"collectives that run more than once produce {wrong.got} bytes on each device, expected {wrong.expected}; "
+            "call each once, outside of loops"
         )
     what = _CALLED.get(kind, "collectives of other kinds produce")
     return f"in the compiled program, {what} {wrong.got} bytes on each device, expected {wrong.expected}"
 
 
 _WHERE = (
-    " A collective that you did not write comes from `in_specs` or `out_specs` that differ from the placement on the page: "
-    "then XLA moves the array."
+    " A collective that you did not write comes from `in_specs` or `out_specs` that differ from the placement on the "
+    "page: then XLA moves the array."
 )
 
 

@@ -101,8 +101,8 @@ class _Magics:
             missing = ", ".join(isolation.missing) or f"protection ({', '.join(isolation.not_stopped)})"
             print(
                 as_typed(
-                    f"Your code is graded in a process of its own, on the CPU. Isolation: {isolation.level}, without {missing}. "
-                    f"{doctor.COST} `grade doctor` says more."
+                    f"Your code is graded in a process of its own, on the CPU. Isolation: {isolation.level}, without "
+                    f"{missing}. {doctor.COST} `grade doctor` says more."
                 )
             )
         if self._space.folder.is_dir():
@@ -222,7 +222,8 @@ class _Magics:
             print(f"kept  {path}: you may have edited it. To get the new page, delete it and start again.")
         first = space.next_problem() or problems[0]
         print(
-            f"Next: read %page {first.label}, write your code in a cell, and grade it with %%grade {first.label} above it."
+            f"Next: read %page {first.label}, write your code in a cell, and grade it with %%grade {first.label} above "
+            "it."
         )
 
     def _grade_file(self, rest: str) -> None:

@@ -63,7 +63,8 @@ class Row:
 def margins_table(rows: Iterable[Row]) -> str:
     """A table of the margins of all tolerances, one line for each check."""
     lines = [
-        "\nErrors in units of the tolerance: those of correct programs must be far below 1, those of wrong ones far above.",
+        "\nErrors in units of the tolerance: those of correct programs must be far below 1, those of wrong ones far "
+        "above.",
         f"{'':5}{'problem':28}{'check':40}{'correct':>10}{'wrong':>10}",
     ]
     for row in rows:

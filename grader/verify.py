@@ -247,7 +247,8 @@ def _verify_promises(problem: Problem, reference: Reference, row: Row) -> None:
         if check and forms and not any(_rejects(problem, reference, form, check) for form in forms):
             unseen.add(entry.page)
             row.complaints.append(
-                f"the check {entry.check!r} does not reject {entry.broken_by!r}, so it does not see the promise: {entry.page}"
+                f"the check {entry.check!r} does not reject {entry.broken_by!r}, so it does not see the promise: "
+                f"{entry.page}"
             )
     row.kept = sum(promises.covered(sentence, row.promises) and sentence not in unseen for sentence in found)
 
@@ -297,9 +298,9 @@ def _verify_correct_programs(problem: Problem, reference: Reference, row: Row) -
     for margin in row.margins:
         if not margin.wide_enough:
             row.complaints.append(
-                f"the margin of {margin.check!r} is too small: errors of correct programs reach {margin.right:.2g} of the "
-                f"tolerance, those of wrong ones {margin.wrong:.2g}; they must be below {1 / margin.room:.2g} and above "
-                f"{margin.room:g}"
+                f"the margin of {margin.check!r} is too small: errors of correct programs reach {margin.right:.2g} of "
+                f"the tolerance, those of wrong ones {margin.wrong:.2g}; they must be below {1 / margin.room:.2g} and "
+                f"above {margin.room:g}"
             )
 
 

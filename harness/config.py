@@ -30,24 +30,24 @@ class DataConfig(Settings):
 
     data: str = setting(
         "pocket",
-        "pocket, pocket:N for N stories, arithmetic for sums, tinystories, or files of text, JSON, CSV or Parquet: a path, "
-        "folder, pattern or URL; several with weights as in a.jsonl:0.7,b.txt:0.3",
+        "pocket, pocket:N for N stories, arithmetic for sums, tinystories, or files of text, JSON, CSV or Parquet: a "
+        "path, folder, pattern or URL; several with weights as in a.jsonl:0.7,b.txt:0.3",
     )
     field: str = setting("text", "field of JSON records, or column of CSV and Parquet, that holds the text")
     chat: str = setting(
         "",
-        "chat template, if the data are dialogues, of which only the answers are learned: plain, the path of a Jinja file, or "
-        "hf:DIR for that of a model",
+        "chat template, if the data are dialogues, of which only the answers are learned: plain, the path of a Jinja "
+        "file, or hf:DIR for that of a model",
     )
     tokenizer: str = setting(
         "pocket-2k",
-        "pocket-2k, gpt2, bytes, the path of a .tiktoken file, hf:DIR or hf:ORG/NAME for the tokenizer.json of a model, or "
-        "train:N for one of N tokens trained on the data",
+        "pocket-2k, gpt2, bytes, the path of a .tiktoken file, hf:DIR or hf:ORG/NAME for the tokenizer.json of a "
+        "model, or train:N for one of N tokens trained on the data",
     )
     packing: Literal["packed", "padded", "segments"] = setting(
         "packed",
-        "packed: windows of one long stream; padded: one story per row; segments: whole stories, several per row, none of which "
-        "sees another",
+        "packed: windows of one long stream; padded: one story per row; segments: whole stories, several per row, none "
+        "of which sees another",
     )
     objective: Literal["next_token", "copy"] = setting("next_token", "predict the next token, or copy the input token")
     validation_fraction: float = setting(
@@ -80,7 +80,8 @@ class OptimizerConfig(Settings):
 
     base: str = setting(
         "",
-        "run whose best checkpoint training starts from, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub",
+        "run whose best checkpoint training starts from, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME "
+        "on the hub",
     )
     lora_rank: int = setting(0, "rank of LoRA adapters; 0: train all parameters", allowed=NOT_NEGATIVE)
     lora_targets: str = setting("attn,mlp", "parts of the model with adapters, of attn, mlp, embed and head")
@@ -101,9 +102,9 @@ class OptimizerConfig(Settings):
     weight_decay: float = setting(0.1, "weight decay, of what `decay` says", allowed=NOT_NEGATIVE)
     decay: Literal["matrices", "kernels", "all"] = setting(
         "matrices",
-        "what decays. matrices: kernels, embeddings and positions, as in reproductions of GPT-2; biases and scales of norms are "
-        "few, and decay would only pull them from the values they need. kernels: not embeddings and positions either, since a "
-        "rare token is seldom updated and would decay at every step. all: every parameter",
+        "what decays. matrices: kernels, embeddings and positions, as in reproductions of GPT-2; biases and scales of "
+        "norms are few, and decay would only pull them from the values they need. kernels: not embeddings and "
+        "positions either, since a rare token is seldom updated and would decay at every step. all: every parameter",
     )
     beta2: float = setting(0.95, "decay of Adam's second moment", allowed=Range(at_least=0, below=1))
     clip_norm: float = setting(1.0, "largest global norm of the gradients; 0: no clipping", allowed=NOT_NEGATIVE)
@@ -162,7 +163,8 @@ class ReportConfig(Settings):
     )
     checkpoint_dir: str = setting(
         "",
-        "folder or bucket (gs://BUCKET/PATH) of checkpoints, with a folder for each run; empty: in the run's own folder",
+        "folder or bucket (gs://BUCKET/PATH) of checkpoints, with a folder for each run; empty: in the run's own "
+        "folder",
         machine=True,
     )
     keep: int = setting(
@@ -297,8 +299,8 @@ class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerCo
         )
         yield (
             self.batch_size % (self.rollout_updates * self.grad_accumulation_steps) == 0,
-            f"rollout_updates={self.rollout_updates} times grad_accumulation_steps={self.grad_accumulation_steps} does not "
-            f"divide the {self.batch_size} continuations",
+            f"rollout_updates={self.rollout_updates} times grad_accumulation_steps={self.grad_accumulation_steps} does "
+            f"not divide the {self.batch_size} continuations",
         )
         yield self.objective == "next_token", f"reward={self.reward} needs a model with objective=next_token"
         yield (

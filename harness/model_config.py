@@ -79,8 +79,8 @@ class ModelConfig(Settings):
     num_layers: int = setting(4, "transformer blocks", allowed=NOT_NEGATIVE)
     norm: Literal["pre", "post", "branch", "both", "none"] = setting(
         "pre",
-        "where the norm is applied. branch: to what attention and the feed-forward layer add (OLMo 2); both: there, and as pre "
-        "(Gemma 3)",
+        "where the norm is applied. branch: to what attention and the feed-forward layer add (OLMo 2); both: there, "
+        "and as pre (Gemma 3)",
     )
     norm_kind: Literal["layernorm", "rmsnorm", "rmsnorm_1"] = setting(
         "layernorm", "which norm. rmsnorm_1: RMSNorm whose scale is stored as its difference from 1 (Gemma)"
@@ -91,8 +91,8 @@ class ModelConfig(Settings):
     )
     activation: Literal["relu", "gelu", "gelu_exact", "swiglu", "geglu"] = setting(
         "gelu",
-        "activation of the feed-forward layer. gelu: its approximation by tanh, as in GPT-2; gelu_exact: by erf; swiglu and "
-        "geglu add a gate of the same width, with SiLU or gelu",
+        "activation of the feed-forward layer. gelu: its approximation by tanh, as in GPT-2; gelu_exact: by erf; "
+        "swiglu and geglu add a gate of the same width, with SiLU or gelu",
     )
     bias: bool = setting(True, "biases in linear layers and LayerNorm, except for the output head")
     attention_bias: Literal["same", "none", "qkv", "all"] = setting(
@@ -105,7 +105,8 @@ class ModelConfig(Settings):
     )
     rope_scaling: str = setting(
         "none",
-        "longer wavelengths of positions=rope, for longer contexts: none, linear:FACTOR, or llama3:FACTOR:LOW:HIGH:CONTEXT",
+        "longer wavelengths of positions=rope, for longer contexts: none, linear:FACTOR, or "
+        "llama3:FACTOR:LOW:HIGH:CONTEXT",
     )
     window_rope_base: float = setting(
         0.0,
@@ -138,11 +139,13 @@ class ModelConfig(Settings):
             )
         yield (
             self.mixer != "latent_attention" or bool(self.d_latent and self.d_rope and self.positions == "rope"),
-            "mixer=latent_attention needs positions=rope, and widths of what it caches, such as d_latent=32 and d_rope=16",
+            "mixer=latent_attention needs positions=rope, and widths of what it caches, such as d_latent=32 and "
+            "d_rope=16",
         )
         yield (
             self.mixer != "state_space" or self.positions != "rope" or self.attention_every > 0,
-            "mixer=state_space has no heads that positions=rope could rotate; its state knows the order, so use positions=none",
+            "mixer=state_space has no heads that positions=rope could rotate; its state knows the order, so use "
+            "positions=none",
         )
 
     def _head_rules(self) -> Rules:
@@ -168,8 +171,8 @@ class ModelConfig(Settings):
         )
         yield (
             self._scaling_is_valid(),
-            f"rope_scaling={self.rope_scaling} is not valid; write none, linear:FACTOR or llama3:FACTOR:LOW:HIGH:CONTEXT with "
-            "positive numbers, LOW below HIGH",
+            f"rope_scaling={self.rope_scaling} is not valid; write none, linear:FACTOR or "
+            "llama3:FACTOR:LOW:HIGH:CONTEXT with positive numbers, LOW below HIGH",
         )
 
     def _layer_rules(self) -> Rules:

@@ -48,7 +48,8 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
             ),
         ),
         "arithmetic": (
-            "adds two-digit numbers, mostly by guessing, until `harness rl arithmetic --task arithmetic` rewards what is right",
+            "adds two-digit numbers, mostly by guessing, until `harness rl arithmetic --task arithmetic` rewards what "
+            "is right",
             dict(
                 data="arithmetic", tokenizer="bytes", packing="padded", context=46, d_model=96, num_heads=4, d_ff=256,
                 num_layers=3, norm_kind="rmsnorm", activation="swiglu", bias=False, optimizer="muon", batch_size=64,

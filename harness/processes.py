@@ -46,8 +46,8 @@ class Processes:
         if self.number:
             if self.coordinator is None or ":" not in self.coordinator:
                 raise UsageError(
-                    f"--processes {self.number} needs --coordinator HOST:PORT, with the same address for all processes. With "
-                    f"{STARTERS}, --processes auto is enough."
+                    f"--processes {self.number} needs --coordinator HOST:PORT, with the same address for all "
+                    f"processes. With {STARTERS}, --processes auto is enough."
                 )
             index = self.index or 0
             if not 0 <= index < self.number:
@@ -68,8 +68,8 @@ class Processes:
             if self.number:
                 raise HarnessError(f"The processes did not find each other: {_first_line(error)}.") from error
             raise UsageError(
-                f"--processes auto found no launcher ({_first_line(error)}). Start the processes with {STARTERS}; or write "
-                f"{by_hand}."
+                f"--processes auto found no launcher ({_first_line(error)}). Start the processes with {STARTERS}; or "
+                f"write {by_hand}."
             ) from error
         meet()
 

@@ -51,8 +51,8 @@ class CacheConfig(Settings):
 
     cache_blocks: int = setting(
         0,
-        "blocks of a cache that continuations share, which run in rows that are filled again; 0: all run together, each with a "
-        "cache of the whole context",
+        "blocks of a cache that continuations share, which run in rows that are filled again; 0: all run together, "
+        "each with a cache of the whole context",
         allowed=NOT_NEGATIVE,
         machine=True,
     )

@@ -98,7 +98,8 @@ def render(summary: Summary) -> str:
     return _template().render(
         summary=summary, unused=[*by_learner_unused(summary.unused)],
         learners=learners, anchors={learner.name: learner.anchor for learner in learners},
-        errors=sorted(errors, key=lambda record: (not record.message.startswith("internal error"), collated(record.learner))),
+        errors=sorted(errors, key=lambda record: (not record.message.startswith("internal "
+            "error"), collated(record.learner))),
         facts=list(_facts(summary, records)), totals=_totals(learners, summary.points),
         histograms={row.problem.name: _histogram(row, records) for row in summary.problems},
         pairs=list(_beside(summary)), threshold=similarity.THRESHOLD, length=similarity.LENGTH,

@@ -81,8 +81,8 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         scratch.sweep()
     if faults.count:
         raise CommandError(
-            f"{counted(faults.count, 'internal error')} of the grader; {faults.log} has the tracebacks. Please report them. "
-            "All other results are complete. Rerun the command to grade these submissions again."
+            f"{counted(faults.count, 'internal error')} of the grader; {faults.log} has the tracebacks. Please report "
+            "them. All other results are complete. Rerun the command to grade these submissions again."
         )
 
 
@@ -135,8 +135,8 @@ class _Batch:
         self.participants = _participants(self.intake, self.enrolled, self.enrollment)
         if feedback.FORMAT in self.options.formats and not self.participants:
             raise UsageError(
-                "--format moodle needs the participants' numbers: grade Moodle's archive of submissions, or give its grading "
-                "worksheet with --roster."
+                "--format moodle needs the participants' numbers: grade Moodle's archive of submissions, or give its "
+                "grading worksheet with --roster."
             )
         self.directory = Directory(self.people)
         notes += self.left_out[:MOST_SHOWN]
@@ -168,7 +168,8 @@ class _Batch:
         self.plan = run.plan(self.intake, store, self.seed, options.timeout, options.least)
         if again := self.causes.graded_again():
             yield (
-                f"Note: {marks.SAID['semantics']} since problem {', '.join(again)} was graded, so its results are graded again."
+                f"Note: {marks.SAID['semantics']} since problem {', '.join(again)} was graded, so its results are "
+                "graded again."
             )
         how = f", of which {self.plan.repeated} repeat the code of another" if self.plan.repeated else ""
         left = f"Not handed in: {self.plan.missing}. Unreadable: {self.plan.unreadable}."
@@ -186,8 +187,8 @@ class _Batch:
                 run.carry_out(self.plan, self.store, settle, graded, advance, self.faults)
             except KeyboardInterrupt:
                 raise Interrupted(
-                    f"Interrupted with {self.store.saved()} of {len(self.plan.wanted)} results saved. Rerun the command to "
-                    "resume."
+                    f"Interrupted with {self.store.saved()} of {len(self.plan.wanted)} results saved. Rerun the "
+                    "command to resume."
                 ) from None
 
     def _publish(self) -> Iterator[str]:
@@ -261,8 +262,8 @@ def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
     if absent:
         named = ", ".join(absent[:MOST_SHOWN]) + ("" if len(absent) <= MOST_SHOWN else ", ...")
         yield (
-            f"{counted(len(absent), 'learner')} with earlier submissions in {store.folder} {'is' if len(absent) == 1 else 'are'} "
-            f"not among these submissions, and the earlier ones count: {named}"
+            f"{counted(len(absent), 'learner')} with earlier submissions in {store.folder} "
+            f"{'is' if len(absent) == 1 else 'are'} not among these submissions, and the earlier ones count: {named}"
         )
     others = set[str]().union(*submitters.values()) - {problem.name for problem in intake_.problems}
     if others:

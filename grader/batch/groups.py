@@ -36,7 +36,8 @@ def read(file: Path) -> list[Group]:
     columns = rows[0] if rows else {}
     if not any(name in columns for name in _GROUP) or not any(name in columns for name in _IDS):
         raise UsageError(
-            f"The groups {file} need the columns learner and group, or must be an export of the groups of Canvas or Moodle."
+            f"The groups {file} need the columns learner and group, or must be an export of the groups of Canvas or "
+            "Moodle."
         )
     groups: dict[str, list[Person]] = defaultdict(list)
     for row in rows:

@@ -70,8 +70,8 @@ def add(folder: Path, other: Path) -> str:
         both = [name for name, person in others.items() if any(word in own for word in (name, *person.ids))]
         if both:
             raise UsageError(
-                f"--add: both folders have {', '.join(map(repr, sorted(both)[:MOST_NAMED]))}. Delete the learner in one of them "
-                "with --forget, or grade all in one folder."
+                f"--add: both folders have {', '.join(map(repr, sorted(both)[:MOST_NAMED]))}. Delete the learner in "
+                "one of them with --forget, or grade all in one folder."
             )
         same_seed = store.fact("seed") == theirs.fact("seed")
         store.add(theirs)

@@ -17,6 +17,7 @@ def follow(store: Store) -> Iterator[str]:
         store.move(name, present)
         problem = catalog.load(present)
         yield (
-            f"problem {ProblemName(name).label} is problem {problem.label} now and keeps its results. In gradebooks it is called "
-            f"{Assignment.of(problem).title!r}: rename its assignment in the course system before you import one"
+            f"problem {ProblemName(name).label} is problem {problem.label} now and keeps its results. In gradebooks it "
+            f"is called {Assignment.of(problem).title!r}: rename its assignment in the course system before you import "
+            "one"
         )

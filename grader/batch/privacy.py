@@ -52,8 +52,9 @@ def forget(folder: Path, word: str) -> str:
     finally:
         store.close()
     return (
-        f"{learner!r} is deleted from {folder}, with all attempts, marks and reports. Gradebooks are deleted, too: the next "
-        "`grade batch` writes them again. Pages that --feedback wrote elsewhere, and the submissions, are yours to delete."
+        f"{learner!r} is deleted from {folder}, with all attempts, marks and reports. Gradebooks are deleted, too: the "
+        "next `grade batch` writes them again. Pages that --feedback wrote elsewhere, and the submissions, are yours "
+        "to delete."
     )
 
 

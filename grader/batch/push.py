@@ -175,9 +175,8 @@ def _require_all_taken(count: _Count) -> None:
         lost = {"mark": count.refused, "comment": count.unheard}
         what = " and ".join(counted(len(ones), noun) for noun, ones in lost.items() if ones)
         raise UsageError(
-            f"Canvas did not take {what}: {', '.join(left[:MOST_SHOWN])}"
-            f"{', ...' * (len(left) > MOST_SHOWN)}. It has all others. Look at these students in Canvas, then repeat the "
-            "command: it sends what is left."
+            f"Canvas did not take {what}: {', '.join(left[:MOST_SHOWN])}{', ...' * (len(left) > MOST_SHOWN)}. It has "
+            "all others. Look at these students in Canvas, then repeat the command: it sends what is left."
         )
 
 
@@ -288,7 +287,8 @@ def _assignments(canvas: "Canvas", problems: Sequence[Problem], words: Sequence[
             what = f"with the number {number}" if number else f"named {name!r}"
             count = "two assignments" if fitting else "no assignment"
             raise UsageError(
-                f"Course {canvas.course} has {count} {what}; create it, or name one with --assignment {problem.label}=ID."
+                f"Course {canvas.course} has {count} {what}; create it, or name one with --assignment "
+                f"{problem.label}=ID."
             )
         found[problem.name] = fitting[0]
     return found

@@ -138,7 +138,8 @@ def _submissions(source: Path, names: Sequence[str], send: Send) -> None:
             learners.setdefault(name, Learner((name,)))  # who has submitted nothing
     if not learners:
         raise UsageError(
-            f"{source} has no learners' folders. Give one folder per learner, or an export of Gradescope, Canvas or Moodle."
+            f"{source} has no learners' folders. Give one folder per learner, or an export of Gradescope, Canvas or "
+            "Moodle."
         )
     problems = [catalog.load(name) for name in names] or _submitted(source, learners)
     catalog.problems()  # all definitions: the processes below cannot read the course

@@ -21,8 +21,8 @@ _NUMBER = re.compile(r"(?:p|problem|task|exercise|ex|hw)?[ _-]?(\d{1,2})(?:[\W_]
 _WORDS = re.compile(r"[^\W_]+")
 # A file with one of these words after the problem's name is not what its learner wants graded.
 _ASIDE = set(
-    "backup bak check config demo draft example examples helper helpers main notes old orig original plot run scratch stub "
-    "test tests util utils wip".split()
+    "backup bak check config demo draft example examples helper helpers main notes old orig original plot run scratch "
+    "stub test tests util utils wip".split()
 )
 
 

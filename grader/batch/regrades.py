@@ -89,8 +89,9 @@ def lines(done: Sequence[Regrade]) -> Iterator[str]:
         rows = [regrade for regrade in done if (regrade.problem, regrade.check_name) == (problem, check)]
         changed = sum(row.score_before != row.score_after for row in rows)
         yield (
-            f"Regraded the check {check!r} of problem {ProblemName(problem).label} in {counted(len(rows), 'submission')}: "
-            f"{changed or 'no'} {'score' if changed <= 1 else 'scores'} changed ({rows[0].because})."
+            f"Regraded the check {check!r} of problem {ProblemName(problem).label} in "
+            f"{counted(len(rows), 'submission')}: {changed or 'no'} {'score' if changed <= 1 else 'scores'} changed "
+            f"({rows[0].because})."
         )
     for new in done:
         if not new.check_name or new.score_before != new.score_after:

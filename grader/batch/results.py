@@ -50,19 +50,21 @@ class Results:
 
     def _not_permitted(self) -> UsageError:
         return UsageError(
-            f"{self.folder} belongs to another user, and you may not {'read' if type(self) is Results else 'write'} its files. "
-            f"The owner can share it: `chgrp -R GROUP {self.folder}`, then `chmod -R g+rwX {self.folder}`."
+            f"{self.folder} belongs to another user, and you may not {'read' if type(self) is Results else 'write'} "
+            f"its files. The owner can share it: `chgrp -R GROUP {self.folder}`, then `chmod -R g+rwX {self.folder}`."
         )
 
     def _no_space(self, error: sqlite3.Error) -> UsageError:
         return UsageError(
-            f"{self.folder / DATABASE} cannot be written: {error}. Free some disk space, then rerun the command to resume."
+            f"{self.folder / DATABASE} cannot be written: {error}. Free some disk space, then rerun the command to "
+            "resume."
         )
 
     def _other_version(self) -> UsageError:
         if self.fact("schema") in schema.MIGRATIONS:
             return UsageError(
-                f"{self.folder} was created by an earlier version of the course; run `grade batch` once with your usual options."
+                f"{self.folder} was created by an earlier version of the course; run `grade batch` once with your "
+                "usual options."
             )
         return UsageError(f"{self.folder} was created by a different version of the course; choose another folder.")
 

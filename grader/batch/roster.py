@@ -22,7 +22,8 @@ _IDS = {
     "GitHub": ("github_username", "username", "identifier", "github_id", "email"),  # GitHub Classroom, Classroom 50
 }
 # Columns of Moodle's exports in German and French.
-_FOREIGN = ("ID-Nummer", "Anmeldename", "E-Mail-Adresse", "Vollständiger Name", "Identifiant", "Numéro d'identification",
+_FOREIGN = ("ID-Nummer", "Anmeldename", "E-Mail-Adresse", "Vollständiger "
+    "Name", "Identifiant", "Numéro d'identification",
             "Nom d'utilisateur", "Adresse de courriel", "Nom complet")  # fmt: skip
 _TEST_STUDENT = "Student, Test"  # Canvas' own, which belongs to the teacher's preview
 _SECTIONS = ("Section", "Group", "section")
@@ -122,7 +123,8 @@ def _require_different_students(file: Path, roster: Roster) -> None:
         number = row[column].strip()
         if number and number in names:
             raise UsageError(
-                f"The roster {file} has the {column} {number} twice, for {names[number]} and {roster.name(row)}; correct one."
+                f"The roster {file} has the {column} {number} twice, for {names[number]} and {roster.name(row)}; "
+                "correct one."
             )
         names[number] = roster.name(row) if any(roster.ids(row)) else ""
 
@@ -179,8 +181,8 @@ def enroll(roster: Roster, intake: Intake) -> Enrollment:
         intake.people[learner] = intake.people.get(learner, Person(learner)).knowing(known)
     if missing and intake.layout == "Canvas" and not any(item.members for item in intake.items):
         notes.append(
-            f"{counted(missing, 'student')} of the roster handed in nothing. Canvas' export has the file of only one member of "
-            "each group: if they worked in groups, name these with --groups"
+            f"{counted(missing, 'student')} of the roster handed in nothing. Canvas' export has the file of only one "
+            "member of each group: if they worked in groups, name these with --groups"
         )
     return Enrollment(learner_of, joined, notes + _add_times(roster, intake, learner_of))
 
@@ -212,8 +214,9 @@ def _other_class(roster: Roster, strangers: Sequence[str], count: int) -> str:
     rows = [roster.name(row) for row in roster.rows if any(roster.ids(row)) and not roster.is_test(row)]
     here, there = (", ".join(map(repr, names[:3])) or "nobody" for names in (strangers, rows))
     return (
-        f"{len(strangers)} of {counted(count, 'learner')} with submissions are not in the roster, such as {here}; the roster has "
-        f"{there}. Nothing was graded. Give the roster of this class, with the ids that the submissions have, or leave it out."
+        f"{len(strangers)} of {counted(count, 'learner')} with submissions are not in the roster, such as {here}; the "
+        f"roster has {there}. Nothing was graded. Give the roster of this class, with the ids that the submissions "
+        "have, or leave it out."
     )
 
 

@@ -278,7 +278,8 @@ class Store(Results):
                         f"insert or ignore into {table} ({names}{number}) select {names}{number} from other.{table}"
                     )
                 self._database.execute(
-                    "insert or ignore into facts select * from other.facts where name like 'semantics:%' or name like 'points:%'"
+                    "insert or ignore into facts select * from other.facts where name like 'semantics:%' or name like "
+                    "'points:%'"
                 )
         finally:
             self._database.execute("detach database other")

@@ -124,8 +124,8 @@ class BatchGrader:
         problem = catalog.load(task.problem)
         if task.version != definition(task.problem):
             raise EnvironmentMismatchError(
-                f"Problem {problem.label} differs between this machine and the one that started the batch. Install the same "
-                "version of the course, jax, flax, optax, orbax and numpy on both."
+                f"Problem {problem.label} differs between this machine and the one that started the batch. Install the "
+                "same version of the course, jax, flax, optax, orbax and numpy on both."
             )
         self._control(problem, task)
         source = Submission(task.filename, task.sources)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @click.option(
     "--changed-since",
     metavar="REF",
-    help="Only problems that a change since this Git commit touches, committed or not: in their folder, their solution, "
-    "another style, a forgery, or a module of the course that they import.",
+    help="Only problems that a change since this Git commit touches, committed or not: in their folder, their "
+    "solution, another style, a forgery, or a module of the course that they import.",
 )
 @click.option("--hunts", is_flag=True, help="Try every hunt instead: how many there are, and which are not offered.")
 @click.option("--runs", is_flag=True, help="Try the hunts in whole training runs instead, half a minute each.")

@@ -30,8 +30,8 @@ def new(directory: Path, title: str | None) -> None:
         click.echo(f"new   {directory / path}")
     click.echo()
     terminal.echo(
-        f"Next: `grade --course {directory} verify` checks the course, `grade --course {directory} new SLUG` adds a problem, and "
-        f"`grade --course {directory} start` makes a workspace, which stays with this course."
+        f"Next: `grade --course {directory} verify` checks the course, `grade --course {directory} new SLUG` adds a "
+        f"problem, and `grade --course {directory} start` makes a workspace, which stays with this course."
     )
 
 

@@ -25,8 +25,8 @@ from grader.judge.worker_session import Session
 
 # What to do about each missing layer of isolation.
 REMEDIES = {
-    "namespaces": "To get namespaces, grade as root or allow them: set kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu, "
-    "or start the container with --cap-add SYS_ADMIN --security-opt apparmor=unconfined.",
+    "namespaces": "To get namespaces, grade as root or allow them: set kernel.apparmor_restrict_unprivileged_userns=0 "
+    "on Ubuntu, or start the container with --cap-add SYS_ADMIN --security-opt apparmor=unconfined.",
     "landlock": "Landlock needs Linux 5.13 or newer, with landlock listed in /sys/kernel/security/lsm.",
     "seccomp": "seccomp needs Linux on x86-64 or 64-bit ARM.",
 }
@@ -128,11 +128,13 @@ def isolation_finding(isolation: Isolation) -> Finding:
     remedies = [REMEDIES[layer] for layer in isolation.missing]
     if isolation.not_stopped and not isolation.missing:
         remedies.append(
-            "All layers are active, but an attack that they should stop got through. Grade on another machine, and report this."
+            "All layers are active, but an attack that they should stop got through. Grade on another machine, and "
+            "report this."
         )
     if "scratch in memory" not in isolation.layers:
         remedies.append(
-            "Without a /dev/shm that can be written, scratch folders are on the disk, where no limit on memory counts them."
+            "Without a /dev/shm that can be written, scratch folders are on the disk, where no limit on memory counts "
+            "them."
         )
     remedies.append(COST)
     return Finding("isolation", str(isolation), False, " ".join(remedies))

@@ -197,8 +197,8 @@ def _mend(space: "HuntSpace", current: "UnderWay", program: "Program") -> int:
         return 1
     if hunting.is_rewrite(program, source.sources[problem.name]):
         terminal.echo(
-            "It passes, but it is a rewrite: much more has changed than the fault. On the job, nobody would know what was wrong. "
-            "`grade hunt --restart` writes the program again; then change only what is wrong."
+            "It passes, but it is a rewrite: much more has changed than the fault. On the job, nobody would know what "
+            "was wrong. `grade hunt --restart` writes the program again; then change only what is wrong."
         )
         return 1
     terminal.echo("It passes. The program is mended.")

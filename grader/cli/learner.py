@@ -121,7 +121,8 @@ def start(folder: str | None, directory: str | None) -> None:
         )
     for path, names in lacking.items():
         terminal.echo(
-            f"kept  {path}: it lacks {' and '.join(map(repr, names))}. `grade start` in a new folder writes a file to copy from.",
+            f"kept  {path}: it lacks {' and '.join(map(repr, names))}. `grade start` in a new folder writes a file to "
+            "copy from.",
             indent=6,
         )
     if workspace.find(None).folder.resolve() != space.folder.resolve():

@@ -124,8 +124,8 @@ def _nothing_due(home: workspace.Workspace) -> str:
     soonest = min(known, key=lambda memory: memory.due)
     problem = catalog.load(soonest.problem)
     return (
-        f"Nothing is due today. Next: problem {problem.label} on {_day(soonest.due)}. `grade review NN` reviews any problem "
-        "that you have passed."
+        f"Nothing is due today. Next: problem {problem.label} on {_day(soonest.due)}. `grade review NN` reviews any "
+        "problem that you have passed."
     )
 
 

@@ -120,7 +120,8 @@ def next_(folder: str | None) -> None:
         terminal.echo(f"Read `%page {label}`, write your code in a cell, grade it with `%%grade {label}` above it.")
         return
     terminal.echo(
-        f"Read `grade show {label}`, write your solution in {space.file(problem)}, grade it with `grade problem {label}`."
+        f"Read `grade show {label}`, write your solution in {space.file(problem)}, grade it with `grade problem "
+        f"{label}`."
     )
 
 

@@ -108,8 +108,8 @@ REVEALS = ("verdict", "idea", "advice")
 @click.option(
     "--reveal",
     type=click.Choice(REVEALS),
-    help="What pages and reports tell learners: the verdict of each check, the named misconception too, or also the difference "
-    "and advice [default: advice].",
+    help="What pages and reports tell learners: the verdict of each check, the named misconception too, or also the "
+    "difference and advice [default: advice].",
 )
 @click.option(
     "--reveal-after-due",
@@ -212,7 +212,8 @@ def _marked_hunts(
 @click.option(
     "--agents",
     metavar="FILE|none",
-    help="Instructions for the learners' AI assistants [default: the course's, which ask them to tutor and not to solve].",
+    help="Instructions for the learners' AI assistants [default: the course's, which ask them to tutor and not to "
+    "solve].",
 )
 def pack(
     directory: Path, problems: str | None, hunts: int | None, seed_file: Path | None, learners: Path | None, plays: bool,

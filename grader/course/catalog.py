@@ -92,7 +92,8 @@ def _loaded(course: Course, name: str) -> Problem:
     for check in problem.checks:
         if check.cases not in problem.cases:
             raise CourseError(
-                f"{listed.folder / 'problem.py'}: the check {check.name!r} uses cases that are not defined: {check.cases!r}."
+                f"{listed.folder / 'problem.py'}: the check {check.name!r} uses cases that are not defined: "
+                f"{check.cases!r}."
             )
     beside = {other.name.number for other in course.problems if other.home == listed.home}
     problem = replace(problem, builds_on=tuple(number for number in problem.builds_on if number in beside))
@@ -371,8 +372,8 @@ def misconceptions(problem: Problem) -> list[Misconception]:
     for number, row in enumerate(rows, 1):
         if set(row) - {"raises", "pitfall", "not_in", "see"} != set(keys):
             raise CourseError(
-                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises, pitfall, not_in and see; it "
-                f"has {', '.join(row)}."
+                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises, pitfall, not_in and "
+                f"see; it has {', '.join(row)}."
             )
         if not isinstance(row.get("raises", False), bool):
             raise CourseError(f"{path}: `raises` of misconception {number} must be true or false.")
@@ -383,7 +384,8 @@ def misconceptions(problem: Problem) -> list[Misconception]:
     for misconception in misconceptions:
         if (count := source.count(misconception.find)) != 1:
             raise CourseError(
-                f"{path}: `find` of {misconception.name!r} must occur exactly once in the reference; it occurs {count} times."
+                f"{path}: `find` of {misconception.name!r} must occur exactly once in the reference; it occurs {count} "
+                "times."
             )
     return misconceptions
 

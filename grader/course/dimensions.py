@@ -89,7 +89,8 @@ DIMENSIONS = (
         lambda name, value: name in ("vocab_size", "logits", "embedding"),
         lambda case: max([*_axes(case), *_numbers(case, lambda name: name in ("vocab_size", "V"))], default=0) >= VOCABULARY,
     ),
-    Dimension("coprime", "sizes of which no two share a factor", lambda name, value: isinstance(value, np.ndarray), _coprime),
+    Dimension("coprime", "sizes of which no two share a "
+        "factor", lambda name, value: isinstance(value, np.ndarray), _coprime),
     Dimension(
         "axes", "an array of three axes",
         lambda name, value: name in ("kernel", "matrix"),
@@ -102,7 +103,8 @@ DIMENSIONS = (
     Dimension(
         "magnitudes", f"numbers of {LARGE:g} or more, or of {SMALL:g} or less", lambda name, value: False, _magnitudes
     ),
-    Dimension("one", "one of what may be one", lambda name, value: True, lambda case: 1 in [*_axes(case), *_whole(case)]),
+    Dimension("one", "one of what may be "
+        "one", lambda name, value: True, lambda case: 1 in [*_axes(case), *_whole(case)]),
 )  # fmt: skip
 
 

@@ -73,7 +73,8 @@ def promises(problem: Problem) -> list[Promise]:
     for number, row in enumerate(rows, 1):
         if not {"page", "check"} <= set(row) <= {"page", "check", "broken_by", "kept_by"}:
             raise CourseError(
-                f"{path}: promise {number} must have page, check, and either broken_by or kept_by; it has {', '.join(row)}."
+                f"{path}: promise {number} must have page, check, and either broken_by or kept_by; it has "
+                f"{', '.join(row)}."
             )
         if not all(isinstance(value, str) for value in row.values()):
             raise CourseError(f"{path}: the values of promise {number} must be strings.")

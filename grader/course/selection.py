@@ -54,8 +54,8 @@ def select(word: str | None, named: str) -> None:
         folder = find(named)
         if folder not in installed().values() and not is_trusted(_TRUSTED, os.fsencode(folder)):
             raise UsageError(
-                f"This workspace is for the course in {folder}, which you have not used before. A course is code that runs on "
-                f"your machine; if you trust it, run `grade --course {folder} list`."
+                f"This workspace is for the course in {folder}, which you have not used before. A course is code that "
+                f"runs on your machine; if you trust it, run `grade --course {folder} list`."
             )
     else:
         return

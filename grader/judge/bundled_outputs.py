@@ -66,8 +66,8 @@ class Recorded:
         except KeyError:
             answer.set_exception(
                 CourseError(
-                    f"This bundle has no reference outputs for these cases of problem {self.problem.label}, only for those of "
-                    "the default seed."
+                    f"This bundle has no reference outputs for these cases of problem {self.problem.label}, only for "
+                    "those of the default seed."
                 )
             )
         except (OSError, zipfile.BadZipFile, zlib.error, ChannelError) as error:

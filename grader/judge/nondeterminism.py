@@ -12,8 +12,8 @@ from grader.judge.worker_session import Failure, Session
 from grader.wire.channel import Frame, encode
 
 REMARK = (
-    "it gives different results on the same inputs: it depends on the time, or on random numbers without a seed; draw with "
-    "`jax.random` from a key that it is given"
+    "it gives different results on the same inputs: it depends on the time, or on random numbers without a seed; draw "
+    "with `jax.random` from a key that it is given"
 )
 MOST = 6  # programs that are traced once more
 # Only files that mention one of these are traced once more. The hashes of texts, and so the order of sets, never

@@ -28,8 +28,8 @@ _MAGIC = re.compile(r"\s*+(?:[%!?].*|[\w.*%]++\?\??\s*|[\w.,\[\]* \t]++=[ \t]*[%
 _CELL_MAGIC = re.compile(r"\s*%%(\S*)[^\n]*(?:\n|$)")
 # The cell magics after which a cell is not Python that the notebook runs. Others, such as `%%time`, run it.
 _OTHER_LANGUAGES = frozenset(
-    "! bash cmd cython file html HTML javascript js latex markdown perl pypy python2 R ruby script sh sql svg SVG sx system "
-    "writefile".split()
+    "! bash cmd cython file html HTML javascript js latex markdown perl pypy python2 R ruby script sh sql svg SVG sx "
+    "system writefile".split()
 )
 # The marks that decide whether the next line starts a statement.
 _MARK = re.compile(r"""\\.?|\"{3}|'{3}|["'#()\[\]{}]""", re.DOTALL)

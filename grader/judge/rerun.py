@@ -21,8 +21,9 @@ _TRACER = re.compile(r"\b\w*Tracer\b\s*[<(\[]|\bTraced<")
 _NAN_FROM = re.compile(r"encountered in ([\w-]+)")
 _ANY_NAN = "NaN is what 0 / 0, inf - inf and 0 * inf give, and the logarithm or root of a negative number."
 _GRADIENT_NAN = (
-    "The gradient of a branch that `jnp.where` did not select is still computed. 0 times an infinite slope, such as that of the "
-    "root or the logarithm at 0, is NaN. Make the argument safe before the root, the logarithm or the division."
+    "The gradient of a branch that `jnp.where` did not select is still computed. 0 times an infinite slope, such as "
+    "that of the root or the logarithm at 0, is NaN. Make the argument safe before the root, the logarithm or the "
+    "division."
 )
 
 Start = Callable[[], WorkerProcess]

@@ -157,7 +157,8 @@ class Session:
             if reason.startswith(_UNSOUND):  # nothing but the course's own code has run
                 raise CourseError(reason.removeprefix(_UNSOUND))
             raise WorkerStartError(
-                f"The worker of problem {self.problem.label} did not start: {reason}. `grade doctor` checks this machine."
+                f"The worker of problem {self.problem.label} did not start: {reason}. `grade doctor` checks this "
+                "machine."
             )
         self.isolation = Isolation.decode(ready.fields["isolation"])
         self._computed = ready.fields["computed"]  # none of a submission's code has run

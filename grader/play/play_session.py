@@ -91,8 +91,8 @@ class Performance:
         where = f" ({failure.frames[-1][0]}, line {failure.frames[-1][1]})" if failure.frames else ""
         if failure.kind == "timeout":
             return (
-                f"The play was stopped after {self.cpu_seconds:g} s of computing{where}: your code never ends, or takes long in "
-                "a whole model, as a loop of Python over the tokens does."
+                f"The play was stopped after {self.cpu_seconds:g} s of computing{where}: your code never ends, or "
+                "takes long in a whole model, as a loop of Python over the tokens does."
             )
         if failure.kind == "not_implemented":
             return f"Nothing to play yet: your file is not implemented{where}."

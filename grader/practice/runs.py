@@ -129,8 +129,8 @@ class RunSpace:
                 or not catalog.shows_solution(problem)
             ):
                 raise UsageError(
-                    f"A hunt in a whole run shows the references of eight problems, and you have not passed {problem.label} yet. "
-                    "`grade hunt` has hunts in the problems that you have passed."
+                    "A hunt in a whole run shows the references of eight problems, and you have not passed "
+                    f"{problem.label} yet. `grade hunt` has hunts in the problems that you have passed."
                 )
         return problems
 

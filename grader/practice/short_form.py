@@ -20,8 +20,8 @@ def lines(problem: Problem) -> list[str]:
     for block in blocks:
         if source.count(f"\n{block.rstrip()}\n") != 1:
             raise CourseError(
-                f"{catalog.solution_path(problem).with_suffix('.toml')}: each text of `core` must be whole lines that occur "
-                f"exactly once in the reference; {block.strip().splitlines()[0]!r} does not begin such a text."
+                f"{catalog.solution_path(problem).with_suffix('.toml')}: each text of `core` must be whole lines that "
+                f"occur exactly once in the reference; {block.strip().splitlines()[0]!r} does not begin such a text."
             )
     return blocks
 

@@ -74,6 +74,7 @@ def _check_carried(new: Any, old: Any) -> None:
         if (leaf.shape, leaf.dtype) != (was.shape, was.dtype):
             name = jax.tree_util.keystr(path)
             raise BadOutputError(
-                f"`decode_step` changed the cache{name} from {was.dtype}{list(was.shape)} to {leaf.dtype}{list(leaf.shape)}, so "
-                "it would be compiled again for every position; write into a cache of fixed size"
+                f"`decode_step` changed the cache{name} from {was.dtype}{list(was.shape)} to "
+                f"{leaf.dtype}{list(leaf.shape)}, so it would be compiled again for every position; write into a cache "
+                "of fixed size"
             )

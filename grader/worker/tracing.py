@@ -190,8 +190,8 @@ def _donated(jaxpr: Any, names: Sequence[str]) -> tuple[int, ...]:
         reused = _reused(equation)
         if deleted.intersection(arguments) or any(arguments.count(variable) > 1 for variable in reused):
             raise BadOutputError(
-                "donated buffers are used again: a jitted function deletes the arrays that it donates, so JAX raises an error "
-                "where they are used later; use the arrays that the function returns, or do not donate"
+                "donated buffers are used again: a jitted function deletes the arrays that it donates, so JAX raises "
+                "an error where they are used later; use the arrays that the function returns, or do not donate"
             ).with_traceback(_traceback(equation))
         given_up = equation.params.get("donated_invars", ())
         donated |= {variable for variable, given in zip(arguments, given_up, strict=False) if given}

@@ -242,7 +242,8 @@ def _cache_settings(settings: tuple[str, ...]) -> dict[str, str]:
     typed, allowed = typed_settings(settings, {}), [entry.name for entry in fields(CacheConfig)]
     if others := [name for name in typed if name not in allowed]:
         raise UsageError(
-            f"--set {others[0]} is not valid; the settings of an evaluation are {', '.join(allowed[:-1])} and {allowed[-1]}."
+            f"--set {others[0]} is not valid; the settings of an evaluation are {', '.join(allowed[:-1])} and "
+            f"{allowed[-1]}."
         )
     return typed
 

@@ -97,8 +97,8 @@ class Template:
         for before, after in zip(rendered, rendered, strict=True):
             if not (before.startswith(written) and after.startswith(before)):
                 raise UsageError(
-                    f"The chat template of {self._name} changes what it wrote before when a message follows, so answers cannot "
-                    "be told apart. Use another one with --template, such as --template plain."
+                    f"The chat template of {self._name} changes what it wrote before when a message follows, so "
+                    "answers cannot be told apart. Use another one with --template, such as --template plain."
                 )
             spans.append((before[len(written) :], after[len(before) :]))
             written = after
@@ -126,7 +126,8 @@ class Template:
             for name in names:
                 if name in message["content"]:
                     raise UsageError(
-                        f"A message contains {name}, a special token of the tokenizer: {message['content'][:60]!r}. Remove it."
+                        f"A message contains {name}, a special token of the tokenizer: {message['content'][:60]!r}. "
+                        "Remove it."
                     )
 
 

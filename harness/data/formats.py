@@ -52,8 +52,8 @@ class Seen:
             return ""
         them, verb = ("it", "is") if self.controls == 1 else ("them", "are")
         return (
-            f"{self.first_control}; {counted(self.controls, 'control character')} in all {verb} trained on like others. "
-            f"Remove {them} if the file is damaged."
+            f"{self.first_control}; {counted(self.controls, 'control character')} in all {verb} trained on like "
+            f"others. Remove {them} if the file is damaged."
         )
 
 
@@ -341,7 +341,8 @@ def read_csv(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen) 
             if len(row) <= column:
                 raise UsageError(
                     f"{file.shown}, line {rows.line_num}: the row has {counted(len(row), 'column')}, and the header "
-                    f"{len(header)}. Quote texts that have {'tabs' if delimiter == chr(9) else repr(delimiter)} or line breaks."
+                    f"{len(header)}. Quote texts that have {'tabs' if delimiter == chr(9) else repr(delimiter)} or "
+                    "line breaks."
                 )
             yield from in_parts(cleaned(row[column], f"{file.name}, line {rows.line_num}", 0, seen))
     except csv.Error as error:
@@ -395,8 +396,8 @@ class _Lines(Iterator[str]):
 
     def _too_long(self, number: int) -> UsageError:
         return UsageError(
-            f"{self._name}, line {number}: the row has more than {MOST_RECORD:,} characters, the limit. Close each quote, or "
-            "divide the text among several rows."
+            f"{self._name}, line {number}: the row has more than {MOST_RECORD:,} characters, the limit. Close each "
+            "quote, or divide the text among several rows."
         )
 
 
@@ -407,7 +408,8 @@ def read_parquet(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Se
 
     def too_long(where: str) -> UsageError:
         return UsageError(
-            f"{file.shown}: a text {where} has more than {MOST_RECORD:,} characters, the limit. Divide it among several rows."
+            f"{file.shown}: a text {where} has more than {MOST_RECORD:,} characters, the limit. Divide it among "
+            "several rows."
         )
 
     try:

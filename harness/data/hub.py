@@ -32,7 +32,8 @@ def _snapshot(name: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=FILES))
     except errors.GatedRepoError as error:
         raise UsageError(
-            f"The model {name} is only for those who accept its license. Accept it on its page on the hub, then set HF_TOKEN."
+            f"The model {name} is only for those who accept its license. Accept it on its page on the hub, then set "
+            "HF_TOKEN."
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise UsageError(f"There is no folder {name}, and no public model of this name on the hub.") from error
@@ -40,8 +41,8 @@ def _snapshot(name: str) -> Path:
         if not is_of_network(error):
             raise
         raise HarnessError(
-            f"The model {name} could not be downloaded ({type(error).__name__}). Rerun the command to resume, or name a folder "
-            f"that holds it: {HUGGING_FACE}DIR."
+            f"The model {name} could not be downloaded ({type(error).__name__}). Rerun the command to resume, or name "
+            f"a folder that holds it: {HUGGING_FACE}DIR."
         ) from error
 
 

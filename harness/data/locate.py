@@ -206,8 +206,8 @@ def _found(fs: Any, path: str, spec: str) -> Found:
     if any(character in spec for character in "*?["):
         return _matching(fs, path, spec)
     raise UsageError(
-        f"There is no file {spec}. --data takes pocket, pocket:N, tinystories, or a text, JSON, CSV or Parquet file, a folder of "
-        "them, a pattern such as 'texts/*.txt', or a URL such as s3://bucket/texts."
+        f"There is no file {spec}. --data takes pocket, pocket:N, tinystories, or a text, JSON, CSV or Parquet file, a "
+        "folder of them, a pattern such as 'texts/*.txt', or a URL such as s3://bucket/texts."
     )
 
 

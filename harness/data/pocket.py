@@ -48,8 +48,10 @@ PLACES = tuple(
 """.split()
 )
 HIDING = (
-    "under the bed", "behind a tree", "in a basket", "under a bench", "inside a box", "next to a big rock", "below the stairs",
-    "between two bushes", "on top of the roof", "in the tall grass", "near the fence", "in a drawer", "under a pile of leaves",
+    "under the bed", "behind a tree", "in a basket", "under a bench", "inside a box", "next to a big "
+        "rock", "below the stairs",
+    "between two bushes", "on top of the roof", "in the tall grass", "near the fence", "in a "
+        "drawer", "under a pile of leaves",
     "behind the curtain", "in the mailbox",
 )  # fmt: skip
 WEATHER = ("sunny", "warm", "windy", "cloudy", "bright", "cold", "foggy", "snowy", "hot", "cool")

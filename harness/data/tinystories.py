@@ -68,6 +68,6 @@ def _fetch(folder: Path, revision: str | None, path: str, size: int | None, sha2
 def _download_failed(folder: Path, error: Exception) -> HarnessError:
     downloaded = sum(file.stat().st_size for file in folder.glob("*.par*"))
     return HarnessError(
-        f"TinyStories could not be downloaded ({type(error).__name__}). {downloaded:,} bytes are in {folder}; rerun the "
-        "command to resume. Without a network, use --data pocket or a file of your own."
+        f"TinyStories could not be downloaded ({type(error).__name__}). {downloaded:,} bytes are in {folder}; rerun "
+        "the command to resume. Without a network, use --data pocket or a file of your own."
     )

@@ -215,7 +215,8 @@ def _write(
         dealer.finish()
     if source.fraction < 1 and not validation.ends:
         raise UsageError(
-            f"{source.name} contains only {counted(train.tokens, 'token')}, too few to train and to validate. Use more text."
+            f"{source.name} contains only {counted(train.tokens, 'token')}, too few to train and to validate. Use more "
+            "text."
         )
     for writer in (train, validation):
         writer.finish()
@@ -238,8 +239,8 @@ def _on_duplicates(name: str, dealer: Dealer) -> str:
         return ""
     verb = "is" if number == 1 else "are"
     return (
-        f"{number:,} of {counted(every, 'validation text')} of {name} {verb} in the training data, too, word for word, so the "
-        "validation loss is too low. Remove the duplicates."
+        f"{number:,} of {counted(every, 'validation text')} of {name} {verb} in the training data, too, word for word, "
+        "so the validation loss is too low. Remove the duplicates."
     )
 
 

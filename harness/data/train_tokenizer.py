@@ -138,8 +138,8 @@ def file_of(config: DataConfig, *, quiet: bool = False) -> Path | None:
     number = config.tokenizer.removeprefix(TRAIN)
     if not (number.isdecimal() and int(number) > 256):
         raise UsageError(
-            f"tokenizer={config.tokenizer} is not valid; write {TRAIN}N, where N, such as 4096, is at least 257: the bytes and "
-            "the end of a text."
+            f"tokenizer={config.tokenizer} is not valid; write {TRAIN}N, where N, such as 4096, is at least 257: the "
+            "bytes and the end of a text."
         )
     sources = open_sources(config)
     folder = cache_folder("HARNESS_CACHE", "harness") / "tokenizers"

@@ -215,8 +215,8 @@ def _check_sizes(folder: Path, config: ModelConfig, found: Mapping[str, _Place])
     for name, size in sizes.items():
         if size > limits.get(name, most):
             raise UsageError(
-                f"{folder} does not fit its config.json, by which it has {size:,} {name}: the {len(found)} tensors of its files "
-                "are too few or too small."
+                f"{folder} does not fit its config.json, by which it has {size:,} {name}: the {len(found)} tensors of "
+                "its files are too few or too small."
             )
 
 

@@ -299,8 +299,8 @@ def on_length(ids: list[int], context: int) -> str:
     if len(ids) <= context:
         return ""
     return (
-        f"The prompt has {len(ids):,} tokens and the context of the model {context:,}, so its beginning is cut: the first "
-        f"{len(ids) - context:,} tokens do not count."
+        f"The prompt has {len(ids):,} tokens and the context of the model {context:,}, so its beginning is cut: the "
+        f"first {len(ids) - context:,} tokens do not count."
     )
 
 

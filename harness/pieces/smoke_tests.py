@@ -168,8 +168,8 @@ def run_pack_stories(pack: Any) -> None:
     shapes = [np.shape(array) for array in pack(stories, 8, PAD_ID)]
     if shapes != [(2, 8)] * 2:
         raise SmokeTestError(
-            "pack_stories", f"returned arrays of shapes {shapes} for stories of 5, 6 and 3 ids in rows of 8; two of (2, 8) "
-            "were expected."
+            "pack_stories", f"returned arrays of shapes {shapes} for stories of 5, 6 and 3 ids in rows of 8; two of "
+            "(2, 8) were expected."
         )  # fmt: skip
 
 

@@ -77,8 +77,8 @@ class Run:
             return copy
         if copy.exists() and original.read_bytes() != copy.read_bytes():
             raise UsageError(
-                f"{original} has changed since the run {self.folder} was created. Put the former file back, remove it to train "
-                "with the run's copy, or start another run with --run NAME."
+                f"{original} has changed since the run {self.folder} was created. Put the former file back, remove it "
+                "to train with the run's copy, or start another run with --run NAME."
             )
         return original
 
@@ -115,7 +115,8 @@ class Run:
             return Path(where) / self.folder.name
         if not where.startswith("gs://"):
             raise UsageError(
-                f"checkpoint_dir={where} is not valid; Orbax writes to folders and to gs://. Mount another store as a folder."
+                f"checkpoint_dir={where} is not valid; Orbax writes to folders and to gs://. Mount another store as a "
+                "folder."
             )
         if importlib.util.find_spec("gcsfs") is None:
             install = invocation.install("gcsfs")
@@ -140,7 +141,8 @@ class Run:
             return BaseRecord(**json.loads(self.base_file.read_text("utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise UsageError(
-                f"{self.base_file} is not the record of a run's base ({type(error).__name__}). Put the former file back."
+                f"{self.base_file} is not the record of a run's base ({type(error).__name__}). Put the former file "
+                "back."
             ) from error
 
     def record_base(self, base: BaseRecord) -> None:
@@ -170,8 +172,8 @@ class Run:
             checkpoints = self.checkpoints_of(config)
             if self.metrics() and not checkpoints.is_dir():
                 raise UsageError(
-                    f"Run {self.folder} has metrics, but {checkpoints} is gone. Put it back to resume the run, or start "
-                    "another one with --run NAME."
+                    f"Run {self.folder} has metrics, but {checkpoints} is gone. Put it back to resume the run, or "
+                    "start another one with --run NAME."
                 )
             return True
         self.checkpoints_of(config).mkdir(parents=True, exist_ok=True)

@@ -160,8 +160,8 @@ class _Loop:
             self.checkpointer.wait()
         if self.out_of_patience:
             self.log(
-                f"Stopped at step {self.step} of {config.steps}: none of the last {config.patience} validation losses was a new "
-                "best. To train on, resume with another --set patience."
+                f"Stopped at step {self.step} of {config.steps}: none of the last {config.patience} validation losses "
+                "was a new best. To train on, resume with another --set patience."
             )
         elif stopped and self.step < config.steps:
             self.log(
@@ -248,7 +248,8 @@ class _Loop:
         """Reports the last step in one line."""
         last, speed = self.metrics.last, self.metrics.speed()
         self.log(
-            f"step {self.step}: loss {last['loss']:.4f}, validation {last['validation_loss']:.4f}, {speed:,.0f} tokens/s"
+            f"step {self.step}: loss {last['loss']:.4f}, validation {last['validation_loss']:.4f}, {speed:,.0f} "
+            "tokens/s"
         )
 
 

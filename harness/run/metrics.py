@@ -101,8 +101,8 @@ class Metrics:
             self._writer.write(line)
         if self.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise HarnessError(
-                f"The gradients of {MAX_SKIPPED_IN_A_ROW} steps in a row, up to step {pending.step}, were not finite, so "
-                f"their updates were skipped. Lower learning_rate={self.session.config.learning_rate}, or increase "
+                f"The gradients of {MAX_SKIPPED_IN_A_ROW} steps in a row, up to step {pending.step}, were not finite, "
+                f"so their updates were skipped. Lower learning_rate={self.session.config.learning_rate}, or increase "
                 "warmup_steps. The last checkpoint is from an earlier step."
             )
 

@@ -62,9 +62,9 @@ def _require(run: Run, code: OwnCode | None, instead: str) -> None:
         return
     it, them = ("It", "it") if len(code.paths) == 1 else ("They", "them")
     raise UsageError(
-        f"The run {run.folder} was not made on this machine, or its code has changed since: {described(code)}. {it} would run "
-        f"with your permissions, and may come from somebody else; if you trust {them}, run `harness trust {run.folder}`."
-        + (f" {instead}" if instead else "")
+        f"The run {run.folder} was not made on this machine, or its code has changed since: {described(code)}. {it} "
+        f"would run with your permissions, and may come from somebody else; if you trust {them}, run `harness trust "
+        f"{run.folder}`." + (f" {instead}" if instead else "")
     )
 
 

@@ -91,8 +91,8 @@ def _from_base(session: Session, state: Any) -> tuple[Any, BaseRecord]:
     record = record or BaseRecord(0, digest_of(sums))
     if recorded not in (None, record):
         raise UsageError(
-            f"The base {name} of run {session.run.folder} has changed. Put the former one back, or start another run with "
-            "--run NAME."
+            f"The base {name} of run {session.run.folder} has changed. Put the former one back, or start another run "
+            "with --run NAME."
         )
     return jax.tree_util.tree_map_with_path(lambda path, leaf: placed.get(path, leaf), state), record
 
@@ -185,8 +185,9 @@ def _load_folder(session: Session, step: int | None) -> tuple[Find, None]:
         return _loaded_by_piece(session.pieces, config, parameters.tensors()), None
     if not of_llamas_kind(config):
         raise UsageError(
-            "Pieces are parts of models of Llama's kind, with RMSNorm, SwiGLU and rotary positions, or the GPT2 and load_gpt2 of "
-            f"problem 41 for a GPT-2 with a tied head. base={config.base} is something else; omit --pieces."
+            "Pieces are parts of models of Llama's kind, with RMSNorm, SwiGLU and rotary positions, or the GPT2 and "
+            f"load_gpt2 of problem 41 for a GPT-2 with a tied head. base={config.base} is something else; omit "
+            "--pieces."
         )
     return for_pieces(parameters, config.vocab_size), None
 
@@ -226,7 +227,8 @@ def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:
     except ValueError as error:
         if session.pieces is None and session.run.config().pieces:
             raise UsageError(
-                f"The run {session.run.folder} cannot be opened without its pieces: they are its model, or wrote its checkpoints."
+                f"The run {session.run.folder} cannot be opened without its pieces: they are its model, or wrote its "
+                "checkpoints."
             ) from error
         raise HarnessError(f"The checkpoint of step {chosen} of {session.run.folder} is corrupt: {error}.") from error
     finally:

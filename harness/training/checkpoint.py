@@ -83,7 +83,8 @@ def drop_bad(folder: Path | epath.Path, losses: Mapping[int, float | None], log:
     bad = [step for step in sorted(losses, reverse=True) if step > (good or 0)]
     if bad and good is None:
         raise HarnessError(
-            f"The loss of every checkpoint in {folder} is not finite. Start a new run with --run NAME and other settings."
+            f"The loss of every checkpoint in {folder} is not finite. Start a new run with --run NAME and other "
+            "settings."
         )
     if bad:
         targets = [set_aside(folder, step) for step in bad]
@@ -272,7 +273,8 @@ class OrbaxCheckpointer:
                 target = decided_by_first(functools.partial(lambda step: str(set_aside(self.folder, step)), step))
                 self._manager.reload()
                 log(
-                    f"The checkpoint of step {step} is corrupt ({error}); moved it to {target}, trying the previous one."
+                    f"The checkpoint of step {step} is corrupt ({error}); moved it to {target}, trying the previous "
+                    "one."
                 )
         if steps:
             raise HarnessError(f"No checkpoint in {self.folder} could be restored. Start a new run with --run NAME.")

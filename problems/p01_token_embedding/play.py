@@ -33,8 +33,8 @@ def play(module):
         "Words that your table puts close to each other",
         ("word", "nearest, with the cosine of the angle between them"),
         tuple(rows),
-        "Nobody told the model that these belong together. It moved their rows toward each other, because the same words come "
-        "before and after them."
+        "Nobody told the model that these belong together. It moved their rows toward each other, because the same "
+        "words come before and after them."
         if float(jnp.abs(each - each[0]).max()) > SAME
         else "All words have the same vector, so your module does not tell the model which word it reads.",
     )
@@ -51,8 +51,8 @@ def play(module):
         (Plane(similarity(x_TD)[np.ix_(shown, shown)]),),
         "Neighbors are alike and distant positions are not, so the model can tell where in a story a word stands."
         if apart > SAME
-        else "The vectors are all the same: your module tells the model nothing about where a word stands. To it, a story is a "
-        "bag of words.",
+        else "The vectors are all the same: your module tells the model nothing about where a word stands. To it, a "
+        "story is a bag of words.",
         "similarity",
         low=-0.6,
     )

@@ -88,12 +88,13 @@ PROBLEM = Problem(
         output(EMBED, points=1, name="one token of a large vocabulary", cases="one token"),
         Check(
             "a story of exactly max_T tokens fits", 1, "lengths", {"entry": EMBED}, "fits", **LENGTHS,
-            advice="The last row of the table belongs to the last token of such a story. Raise only if T is larger than max_T.",
+            advice="The last row of the table belongs to the last token of such a story. Raise only if T is larger "
+                "than max_T.",
         ),
         Check(
             "a story longer than max_T raises", 1, "lengths", {"entry": EMBED}, "raises", **LENGTHS,
-            advice="Compare T with max_T before anything else, and raise ValueError. JAX does not: an index that is out of "
-            "range gives the last row or NaN, and a slice is cut off, all without an error of its own.",
+            advice="Compare T with max_T before anything else, and raise ValueError. JAX does not: an index that is "
+            "out of range gives the last row or NaN, and a slice is cut off, all without an error of its own.",
         ),
     ),
 )  # fmt: skip

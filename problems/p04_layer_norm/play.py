@@ -32,7 +32,8 @@ def play(module):
         + (
             "Your norm hands every block numbers of the same size, 1, wherever it stands."
             if np.allclose(sizes, 1, atol=FAR)
-            else f"After your norm, tokens have sizes from {np.min(sizes):.3f} to {np.max(sizes):.3f}; each must have 1."
+            else f"After your norm, tokens have sizes from {np.min(sizes):.3f} to {np.max(sizes):.3f}; each must have "
+            "1."
         ),
         names=("before", "normalized"),
     )
@@ -40,8 +41,8 @@ def play(module):
     parts = model.normalizing(module.layer_norm)
     yield lens(
         "What the model would say if it ended after each block, with your norm",
-        f"The model has read “{TEXT}”. Read a column downwards: at first a token stands only for itself, and block by block the "
-        "guess at the next token comes together.",
+        f"The model has read “{TEXT}”. Read a column downwards: at first a token stands only for itself, and block by "
+        "block the guess at the next token comes together.",
         **parts,
     )
     told = telling.tell(model.gpt(**parts), tokens=60)
@@ -63,11 +64,11 @@ def faint(norm):
         f"The row {ROW}, times smaller and smaller numbers, after your norm",
         tuple(bars),
         "root of the mean square of its numbers",
-        f"With an epsilon of {FAINT:g}, the norm undoes the factor until the variance comes near epsilon. From there on the row "
-        "fades, so what is only noise is not made as large as the rest."
+        f"With an epsilon of {FAINT:g}, the norm undoes the factor until the variance comes near epsilon. From there "
+        "on the row fades, so what is only noise is not made as large as the rest."
         if apart < FAR
-        else f"Your norm and JAX's are up to {apart:.2g} apart. Rows as short and as faint as these show mistakes that rows of "
-        f"{POCKET.d_model} ordinary numbers hide.",
+        else f"Your norm and JAX's are up to {apart:.2g} apart. Rows as short and as faint as these show mistakes that "
+        f"rows of {POCKET.d_model} ordinary numbers hide.",
         names=("your norm", "JAX's"),
     )
 

@@ -12,8 +12,8 @@ def play(module):
     parts = {"make_block": model.block(make)}
     yield lens(
         "What the model would say if it ended after each of your blocks",
-        f"The model has read “{TEXT}”. Read a column downwards: at first a token stands only for itself. Each block adds what "
-        "it found to that, until the vector stands for the token that comes next.",
+        f"The model has read “{TEXT}”. Read a column downwards: at first a token stands only for itself. Each block "
+        "adds what it found to that, until the vector stands for the token that comes next.",
         **parts,
     )
     told = telling.tell(model.gpt(**parts), tokens=90)

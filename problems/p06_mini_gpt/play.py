@@ -34,6 +34,6 @@ def play(module):
         "bits a token",
         "The same numbers as the harness's model: yours computes what these weights were trained for."
         if np.allclose((trained[0], random[0]), (trained[1], random[1]), rtol=0.01)
-        else "Not the numbers of the harness's model: yours computes something else than what the weights were trained for, even "
-        "if the story reads well.",
+        else "Not the numbers of the harness's model: yours computes something else than what the weights were trained "
+        "for, even if the story reads well.",
     )

@@ -36,8 +36,8 @@ def play(module):
     yield Story(
         "What your loss charges the model for each token of a story",
         tuple(tokens),
-        f"{mean:.2f} nats per token. Names, toys and places cost much, because nothing before predicts them; what follows from "
-        "them is nearly free. Training lowers this number."
+        f"{mean:.2f} nats per token. Names, toys and places cost much, because nothing before predicts them; what "
+        "follows from them is nearly free. Training lowers this number."
         if abs(mean - own) < NEAR * own
         else f"{mean:.2f} nats per token, where this model should be charged {own:.2f} on this story.",
         given=1,
@@ -63,8 +63,8 @@ def of_padding(whole, longer, own):
     """What padding does to the loss of a story, in a sentence."""
     if not abs(longer - whole) < NEAR * own:
         return (
-            f"With your loss, {PADDING} tokens of padding change {whole:.3f} nats into {longer:.3f}, as if the model had become "
-            f"{'better' if longer < whole else 'worse'}. Padding must change nothing."
+            f"With your loss, {PADDING} tokens of padding change {whole:.3f} nats into {longer:.3f}, as if the model "
+            f"had become {'better' if longer < whole else 'worse'}. Padding must change nothing."
         )
     if not abs(whole - own) < NEAR * own:
         return f"Padding changes nothing, but the loss is {whole:.3f}, where it should be {own:.3f}."

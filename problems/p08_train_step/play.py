@@ -53,6 +53,6 @@ def said(first, last, distance, moved):
     if distance > 0.05:
         return f"The loss falls, but the two curves are {distance:.2f} apart: your step is not Adam's step on the mean loss."
     return (
-        f"From {first:.1f} to {last:.1f}: at first every character is equally likely, then the model knows which are frequent, "
-        "then which follow which. Both curves lie on each other, because a step is arithmetic."
+        f"From {first:.1f} to {last:.1f}: at first every character is equally likely, then the model knows which are "
+        "frequent, then which follow which. Both curves lie on each other, because a step is arithmetic."
     )

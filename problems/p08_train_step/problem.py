@@ -55,7 +55,8 @@ PROBLEM = Problem(
         Check("losses of four steps", 2, "training", leaves="losses", tolerance=ADAM),
         Check("parameters after four steps", 2, "training", leaves="parameters", tolerance=ADAM),
         # Gradients of exactly 0 leave every bit of the parameters as it is. AdamW's default decay changes them by 0.4%.
-        Check("nothing to learn, nothing changed", 1, "training", leaves="parameters", cases="padding", tolerance=FLOAT32),
+        Check("nothing to learn, nothing "
+            "changed", 1, "training", leaves="parameters", cases="padding", tolerance=FLOAT32),
         Check("optimizer state", 1, "training", leaves="optimizer", tolerance=ADAM),
         compiled_once(
             1, "training", values_tolerance=ADAM,

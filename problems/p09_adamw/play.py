@@ -23,11 +23,12 @@ def play(module):
     yield Lines(
         f"{STEPS} steps of training by your AdamW",
         (yours, own, plain),
-        "Gradient descent moves each number by its gradient, and frequent characters have large ones. AdamW moves every number "
-        f"by about the learning rate, so rare ones learn, too: {own.y[-1]:.2f} against {plain.y[-1]:.2f} nats."
+        "Gradient descent moves each number by its gradient, and frequent characters have large ones. AdamW moves "
+        f"every number by about the learning rate, so rare ones learn, too: {own.y[-1]:.2f} against {plain.y[-1]:.2f} "
+        "nats."
         if distance < 0.02
-        else f"Your curve is up to {distance:.2f} nats away from optax's. An error in the moments shows in the first steps, one "
-        "in the decay only later.",
+        else f"Your curve is up to {distance:.2f} nats away from optax's. An error in the moments shows in the first "
+        "steps, one in the decay only later.",
         y="nats per character",
         log=True,
     )

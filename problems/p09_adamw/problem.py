@@ -114,7 +114,8 @@ PROBLEM = Problem(
         Check("inside nnx.Optimizer", 1, "optimizing", leaves="parameters", calls=OPTIMIZER),
         compiled_once(
             1, "optimizing", calls=OPTIMIZER,
-            advice="jit compiled the update more than once. Return a state with the structure, shapes and dtypes of the old one.",
+            advice="jit compiled the update more than once. Return a state with the structure, shapes and dtypes of "
+                "the old one.",
         ),
     ),
 )  # fmt: skip

@@ -35,8 +35,8 @@ def play(module):
     yield Lines(
         "Your learning rates, step by step",
         (*(Line(name, steps, each) for name, each in rates.items()), Line("the harness's cosine", steps, own)),
-        "A quick rise while the first moments settle, then a slow fall, so that the last steps no longer undo each other."
-        + f" The second curve needs to know its end only from step {DECAY} on." * bool(stable)
+        "A quick rise while the first moments settle, then a slow fall, so that the last steps no longer undo each "
+        "other." + f" The second curve needs to know its end only from step {DECAY} on." * bool(stable)
         if same
         else f"Your cosine differs from the harness's, most at step {int(np.abs(cosine - own).argmax())}.",
         y="learning rate",
@@ -53,8 +53,8 @@ def play(module):
         (*losses, constant),
         f"{' and '.join(f'{end:.2f}' for end in ends)} against {constant.y[-1]:.2f} nats at the end. "
         + (
-            "At the peak, each batch pulls the table to itself, and the next one pulls it away again. Small steps let it settle "
-            "between them."
+            "At the peak, each batch pulls the table to itself, and the next one pulls it away again. Small steps let "
+            "it settle between them."
             if all(settled)
             else f"With {losses[settled.index(False)].name}, the table does not settle."
         ),

@@ -86,7 +86,8 @@ PROBLEM = Problem(
         Check("a long run", 1, "rates", leaves="rate", cases="long", tolerance=RATE, in_words=at_step),
         Check(
             "works under jit", 1, "rates", leaves="rate", tolerance=RATE, traced=True, in_words=at_step,
-            advice="The schedule needs the value of the step, which is unknown under jit. Choose with `jnp.where`, not `if`.",
+            advice="The schedule needs the value of the step, which is unknown under jit. Choose with `jnp.where`, not "
+                "`if`.",
         ),
         Check("inside an optimizer", 1, "optimizing", leaves="rate", tolerance=RATE, in_words=of_update),
         Check("stable, then a line", 2, "rates", leaves="rate", cases="stable", **STABLE),

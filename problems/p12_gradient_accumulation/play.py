@@ -40,8 +40,8 @@ def play(module):
         if distance < 0.02
         else "Your curve ends: your gradients are not finite."
         if not np.isfinite(yours.y).all()
-        else f"Up to {distance:.2f} nats apart, so your gradients are not those of the whole batch. The rows are of very "
-        "different lengths: a mean of means, for one, is another gradient.",
+        else f"Up to {distance:.2f} nats apart, so your gradients are not those of the whole batch. The rows are of "
+        "very different lengths: a mean of means, for one, is another gradient.",
         y="nats per character",
         log=True,
     )

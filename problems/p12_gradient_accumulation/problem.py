@@ -73,9 +73,10 @@ PROBLEM = Problem(
         ),
         few_parts(
             "`microbatches`", points=1, probe="accumulating",
-            advice="The loop turns more often than `microbatches`, with fewer rows at a time than B / microbatches. Small "
-            "products leave most of a device idle, so such a step is slow. Reshape to `(microbatches, -1, T)`.",
+            advice="The loop turns more often than `microbatches`, with fewer rows at a time than B / microbatches. "
+            "Small products leave most of a device idle, so such a step is slow. Reshape to `(microbatches, -1, T)`.",
         ),
     ),
-    without={"vocabulary": "`loss_sum` is the grader's own: the entry only calls it, and has no axis of the vocabulary"},
+    without={"vocabulary": "`loss_sum` is the grader's own: the entry only calls it, and has no axis of the "
+        "vocabulary"},
 )  # fmt: skip

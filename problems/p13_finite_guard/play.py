@@ -27,8 +27,8 @@ def play(module):
     yield Lines(
         f"A batch whose gradients are not numbers, at step {POISONED}",
         (yours, bare),
-        "Without a guard, the curve ends: one NaN makes every parameter NaN, and no later batch brings it back. With yours, the "
-        "step is left out, and training goes on."
+        "Without a guard, the curve ends: one NaN makes every parameter NaN, and no later batch brings it back. With "
+        "yours, the step is left out, and training goes on."
         if alive
         else "Your curve ends, too: something of the poisoned step went into the parameters or the moments.",
         y="nats per character",
@@ -47,8 +47,8 @@ def play(module):
         found,
         "The tree has a NaN in the kernel of its block, and an infinity in its head. "
         + (
-            "A run that leaves out one step in ten thousand is healthy. One that leaves out every tenth has an error, and its "
-            "place is the first thing to know."
+            "A run that leaves out one step in ten thousand is healthy. One that leaves out every tenth has an error, "
+            "and its place is the first thing to know."
             if all(yours == right for _, yours, right in found)
             else "What your code says is not what happened."
         ),

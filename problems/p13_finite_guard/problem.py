@@ -93,7 +93,8 @@ PROBLEM = Problem(
         Check("bad steps skipped", 2, "guarding", leaves="update", cases="bad", in_words=of_step),
         Check(
             "works under jit", 1, "guarding", leaves="update", cases="bad", traced=True, in_words=of_step,
-            advice="While jit traces the update, it is unknown whether the gradient is finite. Choose with `jax.lax.cond`.",
+            advice="While jit traces the update, it is unknown whether the gradient is finite. Choose with "
+                "`jax.lax.cond`.",
         ),
         Check("inner state unchanged by bad steps", 1, "guarding", leaves="inner", cases="bad", in_words=of_step),
         Check("skipped steps counted", 1, "guarding", leaves="skipped", cases="bad", tolerance=EXACT, in_words=of_step),
@@ -102,7 +103,8 @@ PROBLEM = Problem(
             in_words=of_step,
         ),
         Check(
-            "first bad leaf", 2, "searching", calls=("first_nonfinite",), leaves="first_bad_leaf", cases="trees", tolerance=EXACT,
+            "first bad "
+            "leaf", 2, "searching", calls=("first_nonfinite",), leaves="first_bad_leaf", cases="trees", tolerance=EXACT,
             words={-1: "None", -2: "a path that is not in the tree", **PLACES, 2 * BLOCKS: "['head']"},
         ),
     ),

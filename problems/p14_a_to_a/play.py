@@ -26,12 +26,13 @@ def play(module):
             Line("yours", range_of(losses), tuple(losses)),
             Line(f"a guess among {V}", range_of(losses), (np.log(V),) * len(losses)),
         ),
-        f"It begins at {start:.2f}, a guess has ln {V} = {np.log(V):.2f}, and it ends at {end:.3f}. A pipeline that cannot learn "
-        "this cannot learn anything."
+        f"It begins at {start:.2f}, a guess has ln {V} = {np.log(V):.2f}, and it ends at {end:.3f}. A pipeline that "
+        "cannot learn this cannot learn anything."
         if end < 0.3
         else f"The training diverges: the loss ends at {end:.3g}, and a guess has ln {V} = {np.log(V):.2f}."
         if not end < np.log(V) + 1
-        else f"It ends at {end:.2f}. This task has a loss of 0, so something between the model and its update is broken.",
+        else f"It ends at {end:.2f}. This task has a loss of 0, so something between the model and its update is "
+        "broken.",
         y="nats per token",
     )
     after = answers(model)

@@ -95,7 +95,8 @@ def _learn(subject: Subject, model: nnx.Module, token_ids: jax.Array) -> jax.Arr
     losses = subject.call("learn_identity", model, token_ids)
     if np.shape(losses) != token_ids.shape[:1]:
         raise BadOutputError(
-            f"`learn_identity` must return one loss for each of the {len(token_ids)} steps; yours has shape {np.shape(losses)}"
+            f"`learn_identity` must return one loss for each of the {len(token_ids)} steps; yours has shape "
+            f"{np.shape(losses)}"
         )
     return jnp.asarray(losses)
 

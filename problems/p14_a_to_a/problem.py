@@ -42,8 +42,8 @@ def of_loss(case: Case, wrong: Difference) -> str:
         return f"the training diverges: the loss after {STEPS} steps is {wrong.got}, expected {wrong.expected}"
     if got > math.log(V) + 1:
         return (
-            f"the training diverges: the loss after {STEPS} steps is {wrong.got}, above ln V = {math.log(V):.2f} of a model that "
-            f"knows nothing; expected {wrong.expected}"
+            f"the training diverges: the loss after {STEPS} steps is {wrong.got}, above ln V = {math.log(V):.2f} of a "
+            f"model that knows nothing; expected {wrong.expected}"
         )
     return f"the loss after {STEPS} steps is {wrong.got}, expected {wrong.expected}"
 
@@ -77,8 +77,8 @@ PROBLEM = Problem(
         Check(
             "first loss near ln V", 1, "learning", leaves="distance_from_ln_V", **LEARNING, compare="at_most",
             tolerance=Tolerance(0.0, 0.5, room=1.5),
-            advice="A new model knows nothing, so its loss is near ln V. It is far above if the first logits are large: keep "
-            "Flax's default initialization. The loss is a mean over all tokens of the batch, in nats.",
+            advice="A new model knows nothing, so its loss is near ln V. It is far above if the first logits are "
+            "large: keep Flax's default initialization. The loss is a mean over all tokens of the batch, in nats.",
         ),
         Check(
             "last loss near 0", 2, "learning", leaves="last_loss", **LEARNING, compare="at_most",
@@ -89,5 +89,6 @@ PROBLEM = Problem(
             words={-1: "nothing: its logits are not finite"},
         ),
     ),
-    without={"steps": "`steps` is the length of a run that really trains: 150 steps are enough, and no code counts them"},
+    without={"steps": "`steps` is the length of a run that really trains: 150 steps are enough, and no code counts "
+        "them"},
 )  # fmt: skip

@@ -21,8 +21,8 @@ def play(module, text):
     yield Story(
         "Your tokens",
         tuple(Token(word) for word in words[:600]),
-        f"{len(text)} characters became {len(ids)} tokens, {np.sum(ids == END)} of them end-of-text. Words that are frequent in "
-        "stories are one token; the tokenizer spells the others."
+        f"{len(text)} characters became {len(ids)} tokens, {np.sum(ids == END)} of them end-of-text. Words that are "
+        "frequent in stories are one token; the tokenizer spells the others."
         + ("" if same else " Put together, your tokens do not give the text."),
         separated=True,
     )

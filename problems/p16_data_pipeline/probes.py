@@ -181,7 +181,8 @@ def _load(subject: Subject, case: Case, shard: int = 0, seed: int = 0) -> Any:
     for name in ("__next__", "get_state", "set_state"):
         if not hasattr(loader, name):
             raise BadOutputError(
-                f"`make_loader` returned {described(loader)} without `{name}`; return a Grain iterator, or write that method"
+                f"`make_loader` returned {described(loader)} without `{name}`; return a Grain iterator, or write that "
+                "method"
             )
     return loader
 

@@ -61,13 +61,13 @@ PROBLEM = Problem(
         ),
         exact(
             "each example once per epoch", 2, "loading", "times_seen", read=True, in_words=reading,
-            advice="All shards together must read each example exactly once per epoch. `times_seen[epoch, row]` counts how "
-            "often a row was read.",
+            advice="All shards together must read each example exactly once per epoch. `times_seen[epoch, row]` counts "
+            "how often a row was read.",
         ),
         exact(
             "shuffled", 1, "loading", "shuffled", read=True, words=YES,
-            advice="Shuffle every shard with `.shuffle(seed=seed)`, before `.repeat()` and `.batch(...)`, so that each epoch "
-            "has its own order.",
+            advice="Shuffle every shard with `.shuffle(seed=seed)`, before `.repeat()` and `.batch(...)`, so that each "
+            "epoch has its own order.",
         ),
         exact(
             "order set by the seed", 1, "loading", "seeded", read=True, words=YES,
@@ -79,10 +79,12 @@ PROBLEM = Problem(
         ),
         exact(
             "resumes at the right batch", 2, "resuming", "resumed", saved_by="loading", read=True, in_words=resuming,
-            advice="A new loader that receives the state must continue with the very next batch, in this epoch and in later "
-            "ones. `resumed.at_batch` is the number of its first batch, -1 for a batch that the first loader never gave.",
+            advice="A new loader that receives the state must continue with the very next batch, in this epoch and in "
+            "later ones. `resumed.at_batch` is the number of its first batch, -1 for a batch that the first loader "
+            "never gave.",
         ),
     ),
     timeout=60.0,
-    without={"coprime": "the page's sizes share factors: `num_shards` divides N, and `batch_size` divides what is left"},
+    without={"coprime": "the page's sizes share factors: `num_shards` divides N, and `batch_size` divides what is "
+        "left"},
 )  # fmt: skip

@@ -37,7 +37,8 @@ def play(module):
             Line("your stack", DEPTHS, counts),
             Line("one layer after the other", DEPTHS, [counts[0] * depth for depth in DEPTHS]),
         ),
-        "The compiler reads each operation. Yours stays the same program however deep the model is, so it compiles as fast."
+        "The compiler reads each operation. Yours stays the same program however deep the model is, so it compiles as "
+        "fast."
         if counts[-1] < 2.5 * counts[0]
         else "Your program grows with the depth, and with it the time to compile.",
         x="layers",

@@ -48,7 +48,8 @@ PROBLEM = Problem(
         *output_and_gradient(STACK, wrt="parameters", points=(2, 1), tolerance=DEEP),
         exact(
             "layers initialized differently", 1, "stacking", "equal_layers", cases="stacks",
-            advice="Two layers start with the same matrix. Give each layer its own key: `nnx.split_rngs(splits=num_layers)`.",
+            advice="Two layers start with the same matrix. Give each layer its own key: "
+                "`nnx.split_rngs(splits=num_layers)`.",
         ),
         small_program("program does not grow with depth", 2, None),
         small_program("program of the gradients does not grow with depth", 1, "parameters"),

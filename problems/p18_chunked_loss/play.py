@@ -52,8 +52,8 @@ def play(module):
             Line(name, VOCABULARIES, taken)
             for name, taken in ((f"your chunks of {CHUNK}", kept), ("all logits at once", whole_kept))
         ),
-        "A language model of today has 100,000 tokens or more, and a batch has many stories. Its logits would be larger than the "
-        "model. "
+        "A language model of today has 100,000 tokens or more, and a batch has many stories. Its logits would be "
+        "larger than the model. "
         + (
             f"Your chunks take {kept[-1] / whole_kept[-1]:.0%} of the memory of all logits at the largest vocabulary."
             if kept[-1] < whole_kept[-1] / 3

@@ -29,8 +29,8 @@ def array(case: Case, difference: Difference) -> str:
     T, V = len(case.values["x"]), len(case.values["embedding"])  # type: ignore[arg-type]
     which = "computed outside of the loop" if difference.path.endswith("outside_loops") else "of the program"
     return (
-        f"with T = {T}, V = {V} and C = {case.values['chunk']}, the largest array {which} has {difference.got} numbers; "
-        f"{difference.expected} are allowed, and all logits are {(T - 1) * V}"
+        f"with T = {T}, V = {V} and C = {case.values['chunk']}, the largest array {which} has {difference.got} "
+        f"numbers; {difference.expected} are allowed, and all logits are {(T - 1) * V}"
     )
 
 
@@ -66,20 +66,21 @@ PROBLEM = Problem(
         output(LOSS, points=1, name="nothing to predict gives 0", cases="nothing"),
         memory(
             "chunk", points=1, probe="losses",
-            advice="The program of the loss and its gradients holds the logits of many chunks at once. Compute them inside the "
-            "body of a `jax.lax.scan`, `chunk` rows at a time, and put `jax.checkpoint` around that body: then the scan saves "
-            "only the inputs of the body.",
+            advice="The program of the loss and its gradients holds the logits of many chunks at once. Compute them "
+            "inside the body of a `jax.lax.scan`, `chunk` rows at a time, and put `jax.checkpoint` around that body: "
+            "then the scan saves only the inputs of the body.",
         ),
         # XLA can compute a product and the sum over it piece by piece, so all logits need not take memory on a CPU.
         Check(
             "no array of all logits", 1, "losses", leaves="program.arrays", cases="large", compare="at_most",
             tolerance=LOGITS, in_words=array,
-            advice="An operation returns the logits of many chunks. Compute them `chunk` rows at a time, inside of a loop.",
+            advice="An operation returns the logits of many chunks. Compute them `chunk` rows at a time, inside of a "
+                "loop.",
         ),
         few_parts(
             "chunks", points=1, probe="losses",
-            advice="The loop turns more often than there are chunks, with fewer than `chunk` rows at a time. Small products "
-            "leave most of a device idle, so the loss is slow. Reshape the rows to (chunks, `chunk`, D).",
+            advice="The loop turns more often than there are chunks, with fewer than `chunk` rows at a time. Small "
+            "products leave most of a device idle, so the loss is slow. Reshape the rows to (chunks, `chunk`, D).",
         ),
     ),
 )  # fmt: skip

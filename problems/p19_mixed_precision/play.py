@@ -31,8 +31,8 @@ def play(module):
         "In which numbers your model computes",
         ("operations", "bfloat16", "float32"),
         tuple((name, *(str(of.get(kind, "")) for kind in ("bfloat16", "float32"))) for name, of in found.items()),
-        "Products of matrices take nearly all the time, and in bfloat16 they read half the bytes. Everything else takes "
-        "little, and needs the digits." + misplaced(found),
+        "Products of matrices take nearly all the time, and in bfloat16 they read half the bytes. Everything else "
+        "takes little, and needs the digits." + misplaced(found),
     )
     ones, sums = np.arange(1, ADDED + 1), {}
     for kind in (jnp.bfloat16, jnp.float32):
@@ -41,8 +41,8 @@ def play(module):
         "Add one, a thousand times",
         tuple(Line(jnp.dtype(kind).name, ones[SHOWN - 1 :: SHOWN], np.asarray(of, np.float32)[SHOWN - 1 :: SHOWN])
               for kind, of in sums.items()),
-        "bfloat16 has eight binary digits: 256 + 1 is 256. So what is added up step by step, such as a moment of Adam or a "
-        "parameter that learns, is kept in float32.",
+        "bfloat16 has eight binary digits: 256 + 1 is 256. So what is added up step by step, such as a moment of Adam "
+        "or a parameter that learns, is kept in float32.",
         x="ones added",
         y="sum",
     )  # fmt: skip
@@ -59,8 +59,9 @@ def play(module):
     yield Lines(
         "Your model learns, with its parameters kept in each type",
         tuple(curves),
-        f"{whole:.2f} and {half:.2f} nats after {STEPS} steps. In float32 its parameters take {held:,} bytes, half as many in "
-        "bfloat16. But an update is far smaller than a parameter, and when training gets to the small ones, bfloat16 rounds them "
+        f"{whole:.2f} and {half:.2f} nats after {STEPS} steps. In float32 its parameters take {held:,} bytes, half as "
+        "many in bfloat16. But an update is far smaller than a parameter, and when training gets to the small ones, "
+        "bfloat16 rounds them "
         "away." + ("" if kinds == {"float32"} else f" Yours are stored in {' and '.join(sorted(kinds))}."),
         y="nats per token",
         log=True,

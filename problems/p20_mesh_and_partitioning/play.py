@@ -28,8 +28,9 @@ def play(module):
     yield devices.placed(
         f"The trained model on {DATA} × {MODEL} devices, as your code placed it",
         [(name.removeprefix("blocks.0.").replace(".kernel", ""), arrays[name]) for name in SHOWN],
-        "By columns (→), then by rows (↓): the pairs q_proj and out_proj, and ff1 and ff2, need no exchange between them. "
-        f"Devices 0 to {MODEL - 1} hold the whole model together, and the others hold it once more, for other stories."
+        "By columns (→), then by rows (↓): the pairs q_proj and out_proj, and ff1 and ff2, need no exchange between "
+        f"them. Devices 0 to {MODEL - 1} hold the whole model together, and the others hold it once more, for other "
+        "stories."
         if not wrong
         else "The table asks for columns (→) in q_proj and ff1, and then for rows (↓) in out_proj and ff2. In yours, "
         f"{' and '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} placed in another way.",
@@ -37,9 +38,11 @@ def play(module):
     held = devices.held("The bytes of the trained model that a device holds", list(arrays.values()))
     yield replace(
         held,
-        caption="A model that is too large for one device has room on four. What is not cut, such as norms, is on all of them."
+        caption="A model that is too large for one device has room on four. What is not cut, such as norms, is on all "
+        "of them."
         if held.bars[0].value < held.bars[0].other / 2
-        else "A device holds most of the model, so a model that is too large for one device has no room on four either.",
+        else "A device holds most of the model, so a model that is too large for one device has no room on four "
+        "either.",
     )
     graph, state = nnx.split(model)
     ids_T = jnp.asarray(encode(STORY))

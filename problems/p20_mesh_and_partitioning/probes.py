@@ -51,7 +51,8 @@ def specs(subject: Subject, case: Case) -> Reading:
             spec = subject.call("partition_spec", path, shape, mesh, returns=(PartitionSpec, "a PartitionSpec"))
             if len(spec) > len(shape):
                 raise BadOutputError(
-                    f"`partition_spec` returned {spec} for the shape {shape}; it must not have more entries than the shape"
+                    f"`partition_spec` returned {spec} for the shape {shape}; it must not have more entries than the "
+                    "shape"
                 )
             arrays[f"{prefix}.{path}"] = coded(tuple(spec), len(shape))
     return subject.run(lambda: arrays, case)

@@ -67,10 +67,12 @@ PROBLEM = Problem(
         exact("parameter sharding", 2, "placing", "program.placed", options={"shape": [4, 2]}, words=PLACES),
         exact("bytes per device", 1, "placing", "program.bytes_of_outputs", options={"shape": [2, 4]}),
         Check(
-            "activations not gathered", 1, "forward", leaves="program.held_bytes", compare="at_most", tolerance=EXCHANGED,
+            "activations not "
+            "gathered", 1, "forward", leaves="program.held_bytes", compare="at_most", tolerance=EXCHANGED,
             values_tolerance=SUMS,
-            advice="The value is the number of bytes of parameters and exchanged arrays on each device. Shard the first of two "
-            "products by columns and the second by rows: then each device already has the activations that it needs.",
+            advice="The value is the number of bytes of parameters and exchanged arrays on each device. Shard the "
+            "first of two products by columns and the second by rows: then each device already has the activations "
+            "that it needs.",
         ),
     ),
     devices=8,

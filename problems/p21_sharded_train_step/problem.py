@@ -55,8 +55,8 @@ PROBLEM = Problem(
         measure("state donated", "donated", words={0: "kept", 1: "donated"}),
         measure(
             "parameters not gathered", "exchanged_bytes", compare="at_most", tolerance=EXCHANGED,
-            advice="The value is the number of bytes that each device gets from devices that hold other parts of the parameters. "
-            "Leave the parameters sharded inside the step.",
+            advice="The value is the number of bytes that each device gets from devices that hold other parts of the "
+            "parameters. Leave the parameters sharded inside the step.",
         ),
     ),
     without={

@@ -67,8 +67,9 @@ PROBLEM = Problem(
         Check("initial values equal make()'s", 1, "creating", leaves="initial"),
         measure(
             "initialized sharded", "creating", "created", words={**PLACES, -1: "whole on a device"},
-            advice="A device holds all of this array while the state is created. Each jitted function is a program of its own: a "
-            "later one cannot shard what an earlier one has created. Run `make` in one jitted function that has `out_shardings`.",
+            advice="A device holds all of this array while the state is created. Each jitted function is a program of "
+            "its own: a later one cannot shard what an earlier one has created. Run `make` in one jitted function that "
+            "has `out_shardings`.",
         ),
         measure("sharding unchanged after training", "training", "placed", words=PLACES),
         measure("state donated", "training", "donated", words={0: "kept", 1: "donated"}),

@@ -42,8 +42,8 @@ def play(module):
         tuple(
             (name, f"{yours:,.0f}", f"{measured:,.0f}", f"{yours / measured:.3f}") for name, yours, measured in pairs
         ),
-        "You count the products, with the whole square of scores. The compiled program skips a part of the future, and also "
-        "adds and normalizes, so its operations differ by a few percent."
+        "You count the products, with the whole square of scores. The compiled program skips a part of the future, and "
+        "also adds and normalizes, so its operations differ by a few percent."
         + ("" if right else " Parameters and bytes must be equal to the last number, and yours are not."),
     )
     total, without = module.forward_flops_per_token(*SIZES), module.forward_flops_per_token(*SIZES[:4], 0)
@@ -56,8 +56,8 @@ def play(module):
             Bar("all other products", 1 - (without + scores) / total),
         ),
         "share of your count",
-        f"In this small model, the head and the scores are {(without + scores) / total:.0%} of the work that you count. In one "
-        "of billions of parameters, the other products are nearly all of it.",
+        f"In this small model, the head and the scores are {(without + scores) / total:.0%} of the work that you "
+        "count. In one of billions of parameters, the other products are nearly all of it.",
     )
     rows = []
     for name, sizes in MODELS.items():
@@ -74,8 +74,8 @@ def play(module):
         "What your counts say of larger models",
         ("", "parameters", "GiB in training", "time to train"),
         tuple(rows),
-        "On one accelerator of 10¹⁵ operations per second at a utilization of 40%, for 20 tokens per parameter. A model that "
-        "is twice as large needs twice the tokens, so four times as long.",
+        "On one accelerator of 10¹⁵ operations per second at a utilization of 40%, for 20 tokens per parameter. A "
+        "model that is twice as large needs twice the tokens, so four times as long.",
     )
 
     if not hasattr(module, "decoding_seconds"):
@@ -90,9 +90,9 @@ def play(module):
         "What decides how fast GPT-2 XL writes, by your counts",
         ("sequences", "arithmetic", "reading", "tokens per second"),
         tuple(rows),
-        f"On that accelerator, which reads {READS / 1e12:g} · 10¹² bytes per second, a step takes the longer of the two. "
-        "The parameters are read once for all sequences, so more of them at a time cost little, until their caches are most of "
-        "what is read.",
+        f"On that accelerator, which reads {READS / 1e12:g} · 10¹² bytes per second, a step takes the longer of the "
+        "two. The parameters are read once for all sequences, so more of them at a time cost little, until their "
+        "caches are most of what is read.",
     )
 
 

@@ -33,8 +33,10 @@ def play(module):
             f"{title} your muP: the loss after {STEPS} steps, over the learning rate",
             tuple(curves),
             "The best rate is " + ", ".join(f"2^{n:g} at width {D}" for n, D in zip(best, WIDTHS, strict=True))
-            + (". Each width needs a search of its own." if of_base is None and np.ptp(best) else "." if of_base is None else
-               ". Within a point of the grid, what is found with a small model holds for a large one." if np.ptp(best) <= 2 else
+            + (". Each width needs a search of its "
+                "own." if of_base is None and np.ptp(best) else "." if of_base is None else
+               ". Within a point of the grid, what is found with a small model holds for a large "
+               "one." if np.ptp(best) <= 2 else
                ". It still moves with the width: something does not scale as muP says."),
             x="n, for the rate 2^n",
         )  # fmt: skip

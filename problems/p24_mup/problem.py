@@ -56,14 +56,16 @@ PROBLEM = Problem(
         output(MODEL, points=1, name="output at a large width", cases="large"),
         output(MODEL, points=1, name="output at the base width", cases="base"),
         Check(
-            "initial standard deviations", 2, "starting", leaves="standard_deviation", cases="widths", tolerance=DEVIATION
+            "initial standard "
+            "deviations", 2, "starting", leaves="standard_deviation", cases="widths", tolerance=DEVIATION
         ),
         Check("updates of each group", 2, "stepping", leaves="update", cases="rates"),
         Check(
-            "logits change equally at both widths", 1, "transferring", leaves="growth", cases="widths", tolerance=CHANGE,
-            advice="The value is the change of the logits in three steps at 8 times the base width, divided by the change at the "
-            "base width. It should be about 1. Check the initial standard deviations, the factor 1/r on the logits, and the "
-            "rate of the hidden kernel.",
+            "logits change equally at both "
+            "widths", 1, "transferring", leaves="growth", cases="widths", tolerance=CHANGE,
+            advice="The value is the change of the logits in three steps at 8 times the base width, divided by the "
+            "change at the base width. It should be about 1. Check the initial standard deviations, the factor 1/r on "
+            "the logits, and the rate of the hidden kernel.",
         ),
     ),
 )  # fmt: skip

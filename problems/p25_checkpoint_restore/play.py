@@ -43,7 +43,8 @@ def play(module):
         tuple(rows),
         "An exception now costs a minute. A model with arrays that do not belong to it costs the run."
         if all(said != "returns a model" for _, said in rows)
-        else "Where it returns a model, nothing has compared the shapes, and training would start with arrays that do not fit.",
+        else "Where it returns a model, nothing has compared the shapes, and training would start with arrays that do "
+        "not fit.",
     )
 
 

@@ -47,8 +47,8 @@ PROBLEM = Problem(
         ),
         exact(
             "another width refused", 1, "refused", "raises", saved_by="saving", in_words=accepting,
-            advice="Restore with `StandardCheckpointer`, which compares the shapes with those of its target. The target is the "
-            "abstract state from `nnx.eval_shape(make)`.",
+            advice="Restore with `StandardCheckpointer`, which compares the shapes with those of its target. The "
+            "target is the abstract state from `nnx.eval_shape(make)`.",
         ),
     ),
     timeout=60.0,

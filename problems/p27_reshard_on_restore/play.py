@@ -28,7 +28,8 @@ def play(module):
         arrays = [(name.removeprefix("0."), array) for name, array in arrays if name.startswith("0.") and array.ndim]
         yield devices.placed(
             f"The model on {shape[0]} × {shape[1]} devices" + ("" if bars else ", where it was saved"), arrays[:6],
-            "" if bars else "Each device writes its own part, and the devices that are there later read what is theirs.",
+            "" if bars else "Each device writes its own part, and the devices that are there later read what is "
+                "theirs.",
         )  # fmt: skip
         held = devices.bytes_on_each(jax.tree.leaves(state))
         bars.append(Bar(f"{shape[0]} × {shape[1]} devices", float(held.max())))

@@ -33,10 +33,11 @@ PROBLEM = Problem(
         exact("optimizer sharded on the new mesh", 1, "restored", "placed.optimizer", **RESTORED, words=PLACED),
         exact("bytes per device", 1, "restored", "bytes_on_device", **RESTORED),
         exact(
-            "no array whole on one device", 1, "restored", "in_parts", options={"large": True}, saved_by="saving", read=True,
+            "no array whole on one "
+            "device", 1, "restored", "in_parts", options={"large": True}, saved_by="saving", read=True,
             words=HELD,
-            advice="A whole model fits on no device of a mesh that it was sharded for. `nnx.eval_shape(make)` gives the shapes "
-            "without drawing a number, and a target with shardings lets Orbax read each part to its device.",
+            advice="A whole model fits on no device of a mesh that it was sharded for. `nnx.eval_shape(make)` gives "
+            "the shapes without drawing a number, and a target with shardings lets Orbax read each part to its device.",
         ),
     ),
     devices=8,

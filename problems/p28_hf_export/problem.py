@@ -52,9 +52,11 @@ PROBLEM = Problem(
         exact(
             "settings in config.json", 1, "exported", "settings", read=True,
             words={0: "different from the page", 1: "as on the page"},
-            advice="Write each setting into `config.json`: without it, `transformers` uses GPT-2's own GELU and epsilon.",
+            advice="Write each setting into `config.json`: without it, `transformers` uses GPT-2's own GELU and "
+                "epsilon.",
         ),
-        exact("safetensors metadata", 1, "exported", "metadata", read=True, words={0: "no `format: pt`", 1: "`format: pt`"}),
+        exact("safetensors metadata", 1, "exported", "metadata", read=True, words={0: "no `format: "
+            "pt`", 1: "`format: pt`"}),
         exact("same logits", 2, "exported", "logits", read=True, tolerance=LOGITS),
     ),
 )  # fmt: skip

@@ -13,7 +13,8 @@ TEXT = "Once there was a gentle girl. Her name was Clara. She had a friend named
 SHOWN = 6  # tokens of the distribution
 CONTEXT, TOKENS = 64, 50
 SETTINGS = {
-    "temperature 1": (1.0, 0, 1.0), "temperature 0.5": (0.5, 0, 1.0), "temperature 2": (2.0, 0, 1.0), "greedy": (0.0, 0, 1.0),
+    "temperature 1": (1.0, 0, 1.0), "temperature 0.5": (0.5, 0, 1.0), "temperature "
+        "2": (2.0, 0, 1.0), "greedy": (0.0, 0, 1.0),
     "top-k 3": (1.0, 3, 1.0), "top-p 0.5": (1.0, 0, 0.5),
 }  # fmt: skip
 STORIES = {"0": 0.0, "0.5": 0.5, "1": 1.0, "2": 2.0}
@@ -38,8 +39,8 @@ def play(module, text):
         tuple(SETTINGS),
         tuple(token(each) for each in best),
         (Plane(odds, "", [[percent(each) for each in row] for row in odds]),),
-        "Temperature 1 is what the model believes. Below 1 the likeliest words gain, above 1 the others do. Top-k and top-p "
-        "leave out what is unlikely and share its odds among the rest.",
+        "Temperature 1 is what the model believes. Below 1 the likeliest words gain, above 1 the others do. Top-k and "
+        "top-p leave out what is unlikely and share its odds among the rest.",
         "probability",
     )
     prompt = jnp.asarray(encode(PROMPT))

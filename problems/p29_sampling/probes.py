@@ -125,7 +125,8 @@ def _model(case: Case) -> Callable[[Any], Any]:
     def model(token_ids: Any) -> Any:
         if np.shape(token_ids) != (context,):
             raise BadOutputError(
-                f"`generate` called the model with ids of shape {np.shape(token_ids)}; it takes exactly (T,) = ({context},)"
+                f"`generate` called the model with ids of shape {np.shape(token_ids)}; it takes exactly (T,) = "
+                f"({context},)"
             )
         return program(jnp.asarray(token_ids))
 

@@ -114,11 +114,14 @@ PROBLEM = Problem(
         exact("end before the stop token", 1, "generating", "stopped", cases="short", in_words=in_words),
         # Before the frequencies: which tokens a misused key draws depends on the key, but that it is misused does not.
         exact(
-            "use of the random key", 1, "drawing", "key", saved_by="first_drawing", read=True, cases="random", words=YES,
-            advice="The same key must give the same text and another key another text. Every token needs a key of its own.",
+            "use of the random "
+            "key", 1, "drawing", "key", saved_by="first_drawing", read=True, cases="random", words=YES,
+            advice="The same key must give the same text and another key another text. Every token needs a key of its "
+                "own.",
         ),
         exact(
-            "frequencies of drawn tokens", 1, "drawing", "frequencies", saved_by="first_drawing", read=True, cases="random",
+            "frequencies of drawn "
+            "tokens", 1, "drawing", "frequencies", saved_by="first_drawing", read=True, cases="random",
             tolerance=DRAWN, in_words=in_words,
         ),
     ),

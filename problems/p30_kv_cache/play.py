@@ -29,8 +29,9 @@ def play(module):
     yield Lines(
         "How fast the story grows",
         (Line("your cache", LENGTHS, cached), Line("running the whole story again", LENGTHS, rerun)),
-        f"At {LENGTHS[-1]} tokens, the next one comes {cached[-1] / rerun[-1]:.1f} times as fast with your cache: it computes "
-        "one position and reads the others from its rows. Without it, the whole story is computed again for every token.",
+        f"At {LENGTHS[-1]} tokens, the next one comes {cached[-1] / rerun[-1]:.1f} times as fast with your cache: it "
+        "computes one position and reads the others from its rows. Without it, the whole story is computed again for "
+        "every token.",
         x="tokens in the story",
         y="tokens per second",
         log=True,
@@ -48,7 +49,7 @@ def play(module):
         tuple(Token(token(each)) for each in ids),
         "The same words as without a cache: it changes the time, not the story."
         if common == len(ids)
-        else f"Without a cache, the story is another one from token {common + 1} on: “{token(told.ids[common]).strip()}” comes "
-        "there. What your cache holds is not what those positions were.",
+        else f"Without a cache, the story is another one from token {common + 1} on: "
+        f"“{token(told.ids[common]).strip()}” comes there. What your cache holds is not what those positions were.",
         given=given,
     )

@@ -47,7 +47,8 @@ PROBLEM = Problem(
     checks=(
         Check("logits of the first step", 1, "decoding", leaves="logits.0", tolerance=LOGITS),
         Check("logits of every step", 4, "decoding", leaves="logits", tolerance=LOGITS),
-        Check("a large vocabulary, one head, one layer", 1, "decoding", leaves="logits", cases="large", tolerance=LOGITS),
+        Check("a large vocabulary, one head, one "
+            "layer", 1, "decoding", leaves="logits", cases="large", tolerance=LOGITS),
         Check(
             "one compilation", 1, "decoding", leaves="logits", tolerance=LOGITS, traced=True,
             advice="The step was compiled again for later positions. Keep the position in the cache, as an array.",
@@ -59,9 +60,10 @@ PROBLEM = Problem(
         Check(
             "work of one step", 2, "decoding", leaves="program.work", cases="long", compare="at_most", tolerance=WORK,
             values_tolerance=LOGITS,
-            advice="One step does the work of many positions. Run only the new token through the layers; the cache holds "
-            "the keys and values of the others.",
+            advice="One step does the work of many positions. Run only the new token through the layers; the cache "
+            "holds the keys and values of the others.",
         ),
     ),
-    without={"layers": "each layer is a part of the compiled step: to compile twelve takes a second more, of the same parts"},
+    without={"layers": "each layer is a part of the compiled step: to compile twelve takes a second more, of the same "
+        "parts"},
 )  # fmt: skip

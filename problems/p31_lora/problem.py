@@ -59,7 +59,8 @@ PROBLEM = Problem(
         Check("initial values of a and b", 1, "starting", leaves="spread", cases="wide", tolerance=SPREAD),
         exact(
             "a drawn with a key from rngs", 1, "starting", "same_a_with_other_rngs", cases="wide", words=YES,
-            advice="Two layers that were built with different `rngs` start with the same a. Draw it with `rngs.params()`.",
+            advice="Two layers that were built with different `rngs` start with the same a. Draw it with "
+                "`rngs.params()`.",
         ),
         Check("output", 2, "adapting", leaves="output"),
         Check("gradient of the input", 1, "adapting", leaves="gradient"),
@@ -70,7 +71,8 @@ PROBLEM = Problem(
         Check("adapter after training", 2, "training", leaves="adapter", tolerance=ADAM),
         Check("weight decay", 1, "training", leaves="adapter", cases="at rest", tolerance=ADAM),
         Check(
-            "no optimizer state for the base", 1, "training", leaves="numbers_of_state", compare="at_most", tolerance=COUNTS,
+            "no optimizer state for the "
+            "base", 1, "training", leaves="numbers_of_state", compare="at_most", tolerance=COUNTS,
         ),
         Check("merged layer", 1, "adapting", leaves="merged"),
         exact("layer unchanged by the merge", 1, "adapting", "changed_by_merging", words=YES),

@@ -38,14 +38,15 @@ def play(module):
             ("your files", ", ".join(used)),
             ("the harness", ", ".join(name for name in MODULES if name not in used)),
         ),
-        f"{len(used)} of {len(MODULES)} pieces are yours. The others are not in your files, or this run has no use for them.",
+        f"{len(used)} of {len(MODULES)} pieces are yours. The others are not in your files, or this run has no use for "
+        "them.",
     )
     yours = curve(session)
     yield Lines(
         f"Your pieces train in the harness for {STEPS} steps",
         (yours,),
-        f"From {yours.y[0]:.1f} to {yours.y[-1]:.1f} nats per token. At the beginning all 2,048 tokens are equally likely, which "
-        "costs ln 2,048 = 7.6."
+        f"From {yours.y[0]:.1f} to {yours.y[-1]:.1f} nats per token. At the beginning all 2,048 tokens are equally "
+        "likely, which costs ln 2,048 = 7.6."
         if yours.y[-1] < yours.y[0] - 0.5
         else f"The loss went from {yours.y[0]:.1f} to {yours.y[-1]:.1f}: this run has learned nearly nothing.",
         y="nats per token",
@@ -56,8 +57,9 @@ def play(module):
     yield Story(
         "A story from your run",
         tuple(Token(token(each)) for each in (*prompt, *told)),
-        f"After {STEPS} steps of so small a model it has words and hardly any sense. `harness train --run mine --pieces "
-        "attempts` trains a larger model of your pieces for as long as you let it, and `harness sample mine` tells its story.",
+        f"After {STEPS} steps of so small a model it has words and hardly any sense. `harness train --run mine "
+        "--pieces attempts` trains a larger model of your pieces for as long as you let it, and `harness sample mine` "
+        "tells its story.",
         given=len(prompt),
     )
 

@@ -275,7 +275,8 @@ def _offered(subject: Subject) -> dict[str, Any]:
         if name not in MODULES:
             close = nearest(str(name), MODULES)
             raise BadOutputError(
-                f"`pieces` has {name!r}, which is not the name of a piece{f'; did you mean {close[0]!r}?' if close else ''}"
+                f"`pieces` has {name!r}, which is not the name of a "
+                f"piece{f'; did you mean {close[0]!r}?' if close else ''}"
             )
         if not callable(piece):
             raise BadOutputError(f"`pieces` has {described(piece)} for {name!r}; give the class or function itself")
@@ -296,8 +297,8 @@ def _tried(subject: Subject) -> Pieces:
             used = [name for name in pieces.by_name if name in PIECES and pieces.uses(name, Config())]
             if not any(_is_own(pieces.by_name[name]) for name in used):
                 raise BadOutputError(
-                    "`pieces` gives no finished piece of your own that this run uses; define at least one in a file of the "
-                    "course, such as MiniGPT in p06_mini_gpt.py"
+                    "`pieces` gives no finished piece of your own that this run uses; define at least one in a file of "
+                    "the course, such as MiniGPT in p06_mini_gpt.py"
                 )
             subject.memo["tried"] = pieces
         except (HarnessError, BadOutputError) as error:

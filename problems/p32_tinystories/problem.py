@@ -49,11 +49,12 @@ PROBLEM = Problem(
         exact("pieces made by you", 1, "belonging", "pieces", cases="known", words=ORIGINS),
         exact(
             "model does not look ahead", 1, "assembled", "looks_ahead", cases="run", words=YES, traced=True, read=True,
-            advice="The logits change when a later token does. In training the model then copies the token that it should "
-            "predict; when it tells a story, there is no later token to copy.",
+            advice="The logits change when a later token does. In training the model then copies the token that it "
+            "should predict; when it tells a story, there is no later token to copy.",
         ),
         Check(
-            "loss of the next token", 1, "assembled", leaves="loss_off_by", cases="short", tolerance=SAME_MEAN, traced=True,
+            "loss of the next "
+            "token", 1, "assembled", leaves="loss_off_by", cases="short", tolerance=SAME_MEAN, traced=True,
             read=True,
         ),
         Check(
@@ -61,11 +62,13 @@ PROBLEM = Problem(
             tolerance=BEGINNING, traced=True, read=True,
         ),
         exact(
-            "resume in a new process, bit for bit", 2, "resumed", "differing", cases="known", saved_by="stopped", read=True,
+            "resume in a new process, bit for "
+            "bit", 2, "resumed", "differing", cases="known", saved_by="stopped", read=True,
             advice="The value is the number of losses, or of numbers in the model, that differ after the resume.",
         ),
         Check(
-            "validation loss", 3, "trained", leaves="validation_loss", cases="run", compare="at_most", tolerance=BAR, traced=True,
+            "validation "
+            "loss", 3, "trained", leaves="validation_loss", cases="run", compare="at_most", tolerance=BAR, traced=True,
             read=True,
         ),
         exact(

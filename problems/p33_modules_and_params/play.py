@@ -27,8 +27,8 @@ def play(module):
         "What your module holds, and which filter takes it",
         ("path", "shape", *(name.removeprefix("nnx.") for name in FILTERS)),
         tuple(rows),
-        "An optimizer with `wrt=nnx.Param` trains what the first filter takes. `nnx.state` finds by path what you set as an "
-        "attribute, in a list or in a dictionary.",
+        "An optimizer with `wrt=nnx.Param` trains what the first filter takes. `nnx.state` finds by path what you set "
+        "as an attribute, in a list or in a dictionary.",
     )
     table_VD = POCKET.arrays["embed.embedding"]
     stories_ND = np.stack([table_VD[ids].mean(axis=0) for ids in held_out(STORIES)])

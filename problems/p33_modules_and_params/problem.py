@@ -44,13 +44,13 @@ PROBLEM = Problem(
         Check(
             "observe", 2, "using", leaves="observed",
             advice="`observe` changes the numbers in `mean`, in place, and nothing else: `self.mean[...] = ...`. "
-            "`mean_held_before` is read from the variable that was `mean` before the calls. The module is called last, and "
-            "must leave `mean` alone.",
+            "`mean_held_before` is read from the variable that was `mean` before the calls. The module is called last, "
+            "and must leave `mean` alone.",
         ),
         Check(
             "two models share nothing", 1, "using", leaves="other",
-            advice="One model was filled and used. These are the variables of a second model, which must still have their "
-            "initial values. Create every variable in `__init__`.",
+            advice="One model was filled and used. These are the variables of a second model, which must still have "
+            "their initial values. Create every variable in `__init__`.",
         ),
     ),
 )  # fmt: skip

@@ -37,8 +37,8 @@ def play(module):
         "The loss while `copy_part` brings trained parts into a random model",
         tuple(bars),
         "nats per token",
-        "Only when all parts are there do they work: each was trained with the others. The average of a trained and a random "
-        "model is no good model, either.",
+        "Only when all parts are there do they work: each was trained with the others. The average of a trained and a "
+        "random model is no good model, either.",
     )
 
     # The stored weights have few digits; these have as many as those of any run.

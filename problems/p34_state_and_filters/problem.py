@@ -30,7 +30,8 @@ PROBLEM = Problem(
         Check("average", 2, "averaging", leaves="average"),
         Check(
             "average shares nothing", 1, "averaging", leaves="afterwards",
-            advice="The new model was changed in place, and a or b changed with it. They must hold different variables.",
+            advice="The new model was changed in place, and a or b changed with it. They must hold different "
+                "variables.",
         ),
         Check("copied part", 1, "copying", leaves="model"),
         Check("another copied part", 1, "copying", leaves="model_with_other_trunk"),
@@ -41,7 +42,8 @@ PROBLEM = Problem(
         ),
         exact(
             "source shares nothing", 1, "copying", "source_changed", words=YES,
-            advice="The model was changed after the call, and the source changed with it, or the call changed the source.",
+            advice="The model was changed after the call, and the source changed with it, or the call changed the "
+                "source.",
         ),
         Check("model restored", 1, "restoring", leaves="restored.model", tolerance=ADAM),
         Check("optimizer restored", 1, "restoring", leaves="restored.optimizer", tolerance=ADAM),
@@ -52,8 +54,8 @@ PROBLEM = Problem(
         ),
         Check(
             "restored a second time", 1, "restoring", leaves="again", tolerance=ADAM,
-            advice="The model was restored, trained and restored from the same snapshot. `restore` must leave the snapshot "
-            "as it is.",
+            advice="The model was restored, trained and restored from the same snapshot. `restore` must leave the "
+            "snapshot as it is.",
         ),
         Check("losses after the restore", 1, "restoring", leaves="losses", tolerance=ADAM),
     ),

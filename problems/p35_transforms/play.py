@@ -55,8 +55,8 @@ def play(module):
         "How long each call of your step takes",
         tuple(bars),
         "milliseconds",
-        f"A call with new shapes is traced and compiled, which takes {bars[0].value / bars[-1].value:.0f} times as long. All "
-        "others run the compiled program, and Python does not see the model."
+        f"A call with new shapes is traced and compiled, which takes {bars[0].value / bars[-1].value:.0f} times as "
+        "long. All others run the compiled program, and Python does not see the model."
         if not traced[-1]
         else "Python runs the model in every call: nothing keeps the compiled program, so each step is slow.",
     )
@@ -73,7 +73,8 @@ def play(module):
         tuple(Token(token(each), max(pushes[token(each)], 0.0)) for each in ids),
         "The gradient of the score by the input says which change of the input would raise it. "
         + (
-            f"Here it is more of {', '.join(f'“{each.strip()}”' for each in highest)}. Names tell less, because there are many."
+            f"Here it is more of {', '.join(f'“{each.strip()}”' for each in highest)}. Names tell less, because there "
+            "are many."
             if highest
             else "By yours, no word of this story would."
         ),
@@ -98,8 +99,8 @@ def counted(calls, losses, traced):
     """What the steps have left in the model, in a sentence."""
     if calls == 0:
         return (
-            f"The model counted no call in {STEPS} steps, and the loss went from {losses[0]:.2f} to {losses[-1]:.2f}: what your "
-            "step changes does not come back to the model."
+            f"The model counted no call in {STEPS} steps, and the loss went from {losses[0]:.2f} to {losses[-1]:.2f}: "
+            "what your step changes does not come back to the model."
         )
     last = "Python ran it at each." if traced else "Python ran it only when it was traced."
     return f"The model counted {calls:g} calls in {STEPS} steps. {last}"

@@ -44,10 +44,11 @@ def play(module, text):
             ),
         ),
         "share",
-        "What is kept is scaled up, so that the mean of the draws is x. The next layer sees numbers of the same size in training "
-        "and afterwards."
+        "What is kept is scaled up, so that the mean of the draws is x. The next layer sees numbers of the same size "
+        "in training and afterwards."
         if abs(ratio - 1) < 0.05
-        else f"The mean of the draws is {ratio:.2f} times x, so the next layer sees other sizes in training than afterwards.",
+        else f"The mean of the draws is {ratio:.2f} times x, so the next layer sees other sizes in training than "
+        "afterwards.",
         names=("yours", "right"),
     )
     layers = module.make_layers(4, POCKET.d_model, nnx.Rngs(0))

@@ -70,8 +70,8 @@ PROBLEM = Problem(
         ),
         exact(
             "a stream of its own for each layer", 1, "dropping", "layers", words=YES,
-            advice="Two layers that were built from the same `rngs` have different masks, and calling one does not change "
-            "those of the other. Keep a fork: `rngs.dropout.fork()`.",
+            advice="Two layers that were built from the same `rngs` have different masks, and calling one does not "
+            "change those of the other. Keep a fork: `rngs.dropout.fork()`.",
         ),
         Check("eval and train", 1, "dropping", leaves="modes"),
         Check("prediction", 1, "predicting", leaves="output", cases="model", calls=("predict",)),
@@ -81,6 +81,7 @@ PROBLEM = Problem(
         ),
         Check("stacked layers", 1, "stacking", leaves="stack", cases="layers", calls=("make_layers",)),
         exact("different layers", 1, "stacking", "same", cases="layers", calls=("make_layers",), words=YES),
-        Check("spread of the kernels", 1, "stacking", leaves="spread", cases="layers", calls=("make_layers",), tolerance=SPREAD),
+        Check("spread of the "
+            "kernels", 1, "stacking", leaves="spread", cases="layers", calls=("make_layers",), tolerance=SPREAD),
     ),
 )  # fmt: skip

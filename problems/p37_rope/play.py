@@ -30,8 +30,8 @@ def play(module):
             Line("at the beginning of a story", distance, early),
             Line(f"{LATER} tokens later", distance, later),
         ),
-        "The same curve: only the distance counts, not the place. The score falls with the distance, in waves: each pair "
-        "of numbers turns at a speed of its own."
+        "The same curve: only the distance counts, not the place. The score falls with the distance, in waves: each "
+        "pair of numbers turns at a speed of its own."
         if relative and np.ptp(early) > 0.1
         else "The score does not depend on the distance: nothing turns."
         if np.ptp(early) < 0.1

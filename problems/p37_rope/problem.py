@@ -95,15 +95,17 @@ PROBLEM = Problem(
         ),
         output(ROPE, points=1, name="later positions", cases="later"),
         output(ROPE, points=1, name="one pair", cases="one pair"),
-        Check("large positions", 1, "large", leaves="output", cases="large", tolerance=ANGLES, in_words=at_large_positions),
+        Check("large "
+            "positions", 1, "large", leaves="output", cases="large", tolerance=ANGLES, in_words=at_large_positions),
         Check(
             "one position at a time", 1, "scores", leaves="cached", cases="cached",
-            advice="`cached` are the scores of the last query with keys that were rotated one by one, each with the array of "
-            "its own position. They must equal the scores of a full pass.",
+            advice="`cached` are the scores of the last query with keys that were rotated one by one, each with the "
+            "array of its own position. They must equal the scores of a full pass.",
         ),
         Check(
             "scores depend on the distance", 1, "scores", leaves="shifted", cases="cached",
-            advice="`shifted` are the scores (H, T, T) after all positions have grown by 6. They must equal those from 0 on.",
+            advice="`shifted` are the scores (H, T, T) after all positions have grown by 6. They must equal those from "
+                "0 on.",
         ),
         Check("bfloat16", 1, "half_precision", leaves="output", cases="far", tolerance=BFLOAT16),
         jit(ROPE, points=1, cases="later"),

@@ -25,7 +25,8 @@ def play(module):
         "The size of a vector before and after your norm",
         tuple(Bar(f"a vector times {scale:g}", size(scale * x_TD), size(norm(scale * x_TD))) for scale in SCALES[1:4]),
         "root of the mean square of its numbers",
-        "Whatever comes in, the same size goes out. Unlike LayerNorm it leaves the mean where it is, and saves that work.",
+        "Whatever comes in, the same size goes out. Unlike LayerNorm it leaves the mean where it is, and saves that "
+        "work.",
         names=("before", "after"),
     )
     inputs = np.linspace(-6, 6, 61, dtype=np.float32)
@@ -39,8 +40,8 @@ def play(module):
             Line("yours, gate times value", inputs, np.asarray(unit(jnp.asarray(inputs)[:, None]))[:, 0]),
             Line("a ReLU", inputs, np.maximum(inputs, 0)),
         ),
-        "With all kernels 1. The gate shuts for negative x. Where it is open, the value is multiplied by it, so two of these can "
-        "multiply features, which no sum can.",
+        "With all kernels 1. The gate shuts for negative x. Where it is open, the value is multiplied by it, so two of "
+        "these can multiply features, which no sum can.",
         x="x",
         y="output",
     )

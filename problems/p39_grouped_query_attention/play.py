@@ -30,8 +30,8 @@ def play(module):
     yield Lines(
         f"The cache of all {MODERN.num_layers} layers, by your `empty_cache`",
         tuple(lines),
-        f"One head of keys and values for all four takes {saved:.1f} times less. Every token of every conversation that a "
-        "server holds needs these bytes, so they decide how many it can hold."
+        f"One head of keys and values for all four takes {saved:.1f} times less. Every token of every conversation "
+        "that a server holds needs these bytes, so they decide how many it can hold."
         if saved > 1.5
         else "The cache is as large with one head of keys as with four: it holds the heads that share them, too.",
         x="tokens",

@@ -50,7 +50,8 @@ PROBLEM = Problem(
         "long": Cases(activations, {"T": (131,), "G": (2,), "R": (8,), "K": (4,)}, draws=1),
     },
     row_by_row={"decoding": ["x"]},
-    without={"coprime": "the width of the model is that of a head times the number of heads, so it shares factors with both"},
+    without={"coprime": "the width of the model is that of a head times the number of heads, so it shares factors with "
+        "both"},
     checks=(
         parameters(GQA, points=1),
         *output_and_gradient(GQA, wrt="parameters", points=(3, 1)),
@@ -62,10 +63,11 @@ PROBLEM = Problem(
             advice="The step cannot be compiled once for all positions. Keep the position in the cache, as an array.",
         ),
         Check(
-            "size of the cache", 2, "decoding", {"entry": GQA}, leaves="program.cache_bytes", cases="long", compare="at_most",
+            "size of the "
+            "cache", 2, "decoding", {"entry": GQA}, leaves="program.cache_bytes", cases="long", compare="at_most",
             tolerance=BYTES, values_tolerance=STEP,
-            advice="The cache must hold the num_kv_heads heads of keys and values only. Repeat them for the heads of queries "
-            "when you read them.",
+            advice="The cache must hold the num_kv_heads heads of keys and values only. Repeat them for the heads of "
+            "queries when you read them.",
         ),
     ),
 )  # fmt: skip

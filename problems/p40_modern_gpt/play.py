@@ -41,9 +41,10 @@ def play(module):
         "How much a story that it has never seen surprises it",
         tuple(bars),
         "bits a token",
-        f"{mine:.3f} bits, where the model of problem 06 has {former:.3f}: less, with {fewer:.0%} fewer parameters. A window "
-        f"of {WINDOWS[0]} or {WINDOWS[1]} tokens in {MODERN.num_layers - 1} of its {MODERN.num_layers} layers hides what it was "
-        "trained to look up: windows are chosen before training."
+        f"{mine:.3f} bits, where the model of problem 06 has {former:.3f}: less, with {fewer:.0%} fewer parameters. A "
+        f"window of {WINDOWS[0]} or {WINDOWS[1]} tokens in {MODERN.num_layers - 1} of its {MODERN.num_layers} layers "
+        "hides what it was trained to look up: windows are chosen before training."
         if same
-        else "Not the number of the harness's model: yours computes something else than what these weights were trained for.",
+        else "Not the number of the harness's model: yours computes something else than what these weights were "
+        "trained for.",
     )

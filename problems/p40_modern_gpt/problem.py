@@ -76,10 +76,10 @@ PROBLEM = Problem(
         *output_and_gradient(MODEL, wrt="parameters", points=(3, 1), tolerance=DEEP),
         Check(
             "what each position sees", 3, "reach", leaves="reach", cases="local", tolerance=DEEP, words=YES,
-            advice="Row t of `depends` shows which tokens influence the logits of position t through two layers with a window "
-            "of 2: those of the positions t-2 to t, because each layer reaches 1 further back. The other leaves are logits: "
-            "`output` of this model, that of the first token alone, and three of models with the same parameters and another "
-            "`window` or `full_every`.",
+            advice="Row t of `depends` shows which tokens influence the logits of position t through two layers with a "
+            "window of 2: those of the positions t-2 to t, because each layer reaches 1 further back. The other leaves "
+            "are logits: `output` of this model, that of the first token alone, and three of models with the same "
+            "parameters and another `window` or `full_every`.",
         ),
         jit(MODEL, points=1, tolerance=DEEP),
     ),

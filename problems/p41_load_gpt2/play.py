@@ -29,8 +29,8 @@ def play(module):
             for name in sorted(tensors)
             if ".h." not in name or ".h.0." in name
         ),
-        f"The tables, the last norm and the first of {POCKET.num_layers} layers. The queries, keys and values of a layer are one "
-        "array, three times as wide.",
+        f"The tables, the last norm and the first of {POCKET.num_layers} layers. The queries, keys and values of a "
+        "layer are one array, three times as wide.",
     )
     yield telling.story(before, "Your GPT-2 before loading", "Random weights, no story.", babble=True)
     told = telling.tell(model, tokens=90, prompt=OPENING)

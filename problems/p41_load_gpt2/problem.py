@@ -51,11 +51,13 @@ PROBLEM = Problem(
         parameters(MODEL, points=1),
         *output_and_gradient(MODEL, wrt="parameters", points=(2, 1), names=("logits", "gradient"), tolerance=GELU),
         Check("logits of small embeddings", 2, "faint", leaves="logits", cases="whole context", tolerance=GELU),
-        exact("every array in its place", 3, "loading", "parameters", options={"prefix": "transformer."}, cases="square"),
+        exact("every array in its "
+            "place", 3, "loading", "parameters", options={"prefix": "transformer."}, cases="square"),
         exact("12 layers", 1, "loading", "parameters", options={"prefix": "transformer."}, cases="deep"),
         exact("names without `transformer.`", 1, "loading", "parameters", options={"prefix": ""}),
         exact("other arrays ignored", 1, "loading", "parameters", options={"prefix": "", "others": True}),
-        exact("missing arrays", 1, "failing", "missing", words=RAISED, advice="Raise `KeyError` for each array that is missing."),
+        exact("missing arrays", 1, "failing", "missing", words=RAISED, advice="Raise `KeyError` for each array that is "
+            "missing."),
         exact(
             "files that do not fit the model", 1, "failing", "unfit", words=RAISED,
             advice="Raise `ValueError` for an array of another shape, for one layer more, and for an untied head.",

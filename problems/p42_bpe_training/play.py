@@ -23,8 +23,8 @@ def play(module, text):
             (f"{i + 1} to {i + len(first[i : i + PER_ROW])}", " │ ".join(first[i : i + PER_ROW]))
             for i in range(0, len(first), PER_ROW)
         ),
-        "First frequent pairs of letters, and soon whole words, such as ␣the: the pair that is most frequent becomes a token, "
-        "again and again.",
+        "First frequent pairs of letters, and soon whole words, such as ␣the: the pair that is most frequent becomes a "
+        "token, again and again.",
     )
     for number in (50, len(merges)):
         encoding = module.make_encoding(merges[:number], [end])
@@ -42,8 +42,8 @@ def play(module, text):
     yield Lines(
         "How many tokens a new story has",
         (Line("yours", POINTS, lengths),),
-        f"From {lengths[0]:,} bytes to {lengths[-1]:,} tokens. Each merge makes the vocabulary larger by one and stories "
-        "shorter, and a model reads and writes a story token by token.",
+        f"From {lengths[0]:,} bytes to {lengths[-1]:,} tokens. Each merge makes the vocabulary larger by one and "
+        "stories shorter, and a model reads and writes a story token by token.",
         x="merges",
         y="tokens",
     )

@@ -67,8 +67,8 @@ def training_beside_many_words(subject: Subject, case: Case) -> Reading:
         merges = _trained(subject, word_counts, number)
         if process_time() - start > SECONDS:
             raise BadOutputError(
-                f"{number:,} merges of {len(word_counts):,} words take more than {SECONDS:g} s of computing; each of them "
-                "changes few of the words, and the others need not be looked at again"
+                f"{number:,} merges of {len(word_counts):,} words take more than {SECONDS:g} s of computing; each of "
+                "them changes few of the words, and the others need not be looked at again"
             )
     return Reading(_numbers(case, merges, asked))
 

@@ -7,13 +7,15 @@ from grader.checks import Words, exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 WORDS = (
-    "low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo 2024 it's ... don't mississippi 🦊🦊 Low"
+    "low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo 2024 it's ... don't mississippi 🦊🦊 "
+    "Low"
 ).split()
 TWICE = "Zo\u00eb Zoe\u0308 🦊"  # the same letter as one character and as two, and a character of four bytes
 SPECIAL = ("<|end|>", "[a|b]", "(pad)")
 # The first two never apply, because a word does not end with a space.
 MERGES = (
-    "r _", "t _", "l o", "lo w", "e r", "n e", "a a", "aa a", "low e", "ne w", "_ w", "e s", "es t", "_w i", "a n", "_ lo", "< |",
+    "r _", "t _", "l o", "lo w", "e r", "n e", "a a", "aa a", "low e", "ne w", "_ w", "e "
+        "s", "es t", "_w i", "a n", "_ lo", "< |",
 )  # fmt: skip
 
 
@@ -174,24 +176,26 @@ PROBLEM = Problem(
     },
     checks=(
         exact("words and their counts", 2, "counting", "counts", cases="texts", words=counted, in_words=count_in_words),
-        exact("no special tokens", 1, "counting", "counts", cases="no special tokens", words=counted, in_words=count_in_words),
+        exact("no special tokens", 1, "counting", "counts", cases="no special "
+            "tokens", words=counted, in_words=count_in_words),
         _merges("merges", 2, cases="words"),
         _merges("ties", 1, cases="ties"),
         _merges("pairs that overlap", 1, cases="repeated"),
         _merges("pairs that occur once", 1, cases="rare"),
         _merges("no pair left", 1, cases="nothing left"),
         exact("ids", 2, "encoding", "encoding", cases="encodings", in_words=encoding_in_words),
-        exact("ids without special tokens", 1, "encoding", "encoding", cases="plain encoding", in_words=encoding_in_words),
+        exact("ids without special tokens", 1, "encoding", "encoding", cases="plain "
+            "encoding", in_words=encoding_in_words),
         # Last, because a program that does not end is not graded any further.
         _merges(
             "work of a merge", 2, "training_beside_many_words", cases="often", cpu_seconds=8,
-            advice="Keep the totals, and for each pair the words that contain it. A merge changes only those words: subtract "
-            "their old pairs from the totals, and add their new ones.",
+            advice="Keep the totals, and for each pair the words that contain it. A merge changes only those words: "
+            "subtract their old pairs from the totals, and add their new ones.",
         ),
         _merges(
             "work independent of the counts", 1, cases="huge",
-            advice="The counts are as large as 10¹⁵. Treat each different word once, and add its count to the totals of "
-            "its pairs.",
+            advice="The counts are as large as 10¹⁵. Treat each different word once, and add its count to the totals "
+            "of its pairs.",
         ),
     ),
 )  # fmt: skip

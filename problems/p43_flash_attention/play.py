@@ -31,7 +31,8 @@ def play(module):
         "Memory for one head",
         tuple(memory),
         f"At {LENGTHS[-1]:,} tokens, plain attention needs {plain_ / 2**20:.0f} MiB for the scores, and your function "
-        f"{yours_ / 2**10:,.0f} KiB. A model has many heads, layers and stories, and every one of them needs as much in training."
+        f"{yours_ / 2**10:,.0f} KiB. A model has many heads, layers and stories, and every one of them needs as much "
+        "in training."
         if yours_ < plain_ / 8
         else f"At {LENGTHS[-1]:,} tokens, your function needs {yours_ / 2**20:.1f} MiB where plain attention needs "
         f"{plain_ / 2**20:.1f} MiB: it holds scores of many blocks at once.",
@@ -43,9 +44,9 @@ def play(module):
     yield Lines(
         "Time for one head, on this machine",
         tuple(times),
-        f"At {LENGTHS[-1]:,} tokens, your function takes {longer:.1f} times as long as plain attention. On a CPU, memory is near "
-        "and a loop costs time of its own. An accelerator computes far faster than it can read scores from its memory, so there "
-        "blocks in a kernel are the faster way.",
+        f"At {LENGTHS[-1]:,} tokens, your function takes {longer:.1f} times as long as plain attention. On a CPU, "
+        "memory is near and a loop costs time of its own. An accelerator computes far faster than it can read scores "
+        "from its memory, so there blocks in a kernel are the faster way.",
         x="tokens",
         y="milliseconds",
         log=True,

@@ -90,8 +90,8 @@ def work(case: Case, difference: Difference) -> str:
 
 ONE_BLOCK = "Keep the scores of one block of queries and one block of keys at a time"
 HOLDS = (
-    f"The program of the output and the gradients holds an array that is much larger than q. {ONE_BLOCK}, and compute them again "
-    "in the backward pass."
+    f"The program of the output and the gradients holds an array that is much larger than q. {ONE_BLOCK}, and compute "
+    "them again in the backward pass."
 )
 HOLDS_ALONE = f"The program of the output alone holds an array that is much larger than q. {ONE_BLOCK}."
 LOOPS = "holds many blocks of scores at once. Use the loops of JAX: XLA keeps many turns of a Python loop in memory together."
@@ -135,7 +135,8 @@ PROBLEM = Problem(
         Check("without a mask, gradient", 1, "values", GRADIENT, "gradient", "unmasked"),
         Check(
             "padding without a mask", 1, "values", GRADIENT, "output", "unmasked, ragged",
-            advice="Without the causal mask, nothing hides the zeros that fill the last block of keys. Hide the keys from T on.",
+            advice="Without the causal mask, nothing hides the zeros that fill the last block of keys. Hide the keys "
+                "from T on.",
         ),
         Check("padding without a mask, gradient", 1, "values", GRADIENT, "gradient", "unmasked, ragged"),
         check_of_arrays("no array of all scores", GRADIENT, "large", HOLDS),

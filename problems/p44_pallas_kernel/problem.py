@@ -33,8 +33,8 @@ def largest(case: Case, difference: Difference) -> str:
     T, D = case.values["x"].shape  # type: ignore[union-attr]
     where = "outside of kernels" if difference.path.endswith("outside") else "in a kernel"
     return (
-        f"with T = {T}, D = {D} and C = {case.values['block']}, there is arithmetic {where} on an array of {difference.got} "
-        f"numbers; {difference.expected} are allowed"
+        f"with T = {T}, D = {D} and C = {case.values['block']}, there is arithmetic {where} on an array of "
+        f"{difference.got} numbers; {difference.expected} are allowed"
     )
 
 
@@ -71,8 +71,9 @@ PROBLEM = Problem(
         Check(
             "one block at a time", 2, "passes", leaves="program.largest_operand", cases="large", compare="at_most",
             tolerance=BLOCK, in_words=largest,
-            advice="Whole arrays are multiplied, divided or summed outside of a kernel, or the kernel has all rows as one "
-            "block. Leave everything to the kernels, forward and backward, and let a `pl.BlockSpec` give them C rows at a time.",
+            advice="Whole arrays are multiplied, divided or summed outside of a kernel, or the kernel has all rows as "
+            "one block. Leave everything to the kernels, forward and backward, and let a `pl.BlockSpec` give them C "
+            "rows at a time.",
         ),
         Check(
             "a kernel for an accelerator", 1, "for_tpu", leaves="tpu", cases="tpu", read=True,
@@ -82,8 +83,8 @@ PROBLEM = Problem(
         Check(
             "backward pass for an accelerator", 1, "backward_for_tpu", leaves="tpu", cases="tpu", read=True,
             in_words=partial(on_a_tpu, "more than a sum of one row for each step takes"),
-            advice="JAX lowered the gradients of the same code for a TPU. Pallas kernels must do all arithmetic, but for a sum "
-            "of one row (D,) for each step.",
+            advice="JAX lowered the gradients of the same code for a TPU. Pallas kernels must do all arithmetic, but "
+            "for a sum of one row (D,) for each step.",
         ),
     ),
 )  # fmt: skip

@@ -32,10 +32,12 @@ def play(module):
         "The kernels of the trained model",
         (Bar("all kernels", number_of_bytes, kernels),),
         "bytes",
-        f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory. A model that writes token by token reads "
-        f"all kernels for each token, so this part of its time can become up to {kernels / number_of_bytes:.1f} times shorter."
+        f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory. A model that writes token by token "
+        f"reads all kernels for each token, so this part of its time can become up to {kernels / number_of_bytes:.1f} "
+        "times shorter."
         if number_of_bytes < kernels / 2
-        else f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory: a code is larger than one byte.",
+        else f"Your codes and scales need {number_of_bytes / kernels:.0%} of the memory: a code is larger than one "
+        "byte.",
         names=("your codes", "float32"),
     )
     (ids_T,) = held_out(1)

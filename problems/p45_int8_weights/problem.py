@@ -48,8 +48,8 @@ def operations(case: Case, difference: Difference) -> str:
     pairs = T * D * len(case.values["scale"])  # type: ignore[arg-type]
     if difference.path.endswith("int8"):
         return (
-            f"products of two int8 operands with an int32 result must multiply all T · D · F = {pairs:,} pairs of codes, and "
-            "they multiply fewer"
+            f"products of two int8 operands with an int32 result must multiply all T · D · F = {pairs:,} pairs of "
+            "codes, and they multiply fewer"
         )
     return f"besides products of int8 numbers, the program takes at least T · D · F / 4 = {pairs // 4:,} operations"
 
@@ -87,8 +87,8 @@ PROBLEM = Problem(
         Check("row of zeros", 1, "multiplying", leaves="y", cases="row of zeros"),
         exact(
             "product of int8 numbers", 2, "multiplying", "program.products", cases="large", in_words=operations,
-            advice="Give `jax.lax.dot` two int8 arrays and `preferred_element_type=jnp.int32`, and multiply the finished sums by "
-            "the scales. No other product may multiply the codes.",
+            advice="Give `jax.lax.dot` two int8 arrays and `preferred_element_type=jnp.int32`, and multiply the "
+            "finished sums by the scales. No other product may multiply the codes.",
         ),
         Check("error bound", 2, "bounding", leaves="bound", cases="row of zeros", traced=True),
     ),

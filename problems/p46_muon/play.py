@@ -82,8 +82,9 @@ def reached(before, after):
     small, (low, high) = before < SMALLEST, RANGE
     if ((after < low) | (after > high))[~small].any():
         return (
-            f"After {SHOWN} steps, the values of the gradient that were above {SMALLEST} lie between {after[~small].min():.2g} "
-            f"and {after[~small].max():.2g}. The steps of the page bring them to between {low} and {high}."
+            f"After {SHOWN} steps, the values of the gradient that were above {SMALLEST} lie between "
+            f"{after[~small].min():.2g} and {after[~small].max():.2g}. The steps of the page bring them to between "
+            f"{low} and {high}."
         )
     others = np.sum(after < low)
     rest = ("", " The other one was too small in the gradient.", " The others were too small in the gradient.")[

@@ -86,8 +86,8 @@ def operations_in_words(case: Case, difference: Difference) -> str:
     if difference.path.endswith("linear_algebra"):
         return "the program decomposes a matrix or solves a system; use matrix products only"
     return (
-        f"for a matrix of shape {shape}, the program executes {difference.got} scalar operations; {difference.expected} are "
-        "allowed"
+        f"for a matrix of shape {shape}, the program executes {difference.got} scalar operations; "
+        f"{difference.expected} are allowed"
     )
 
 
@@ -97,7 +97,8 @@ PROBLEM = Problem(
     forbids=("optax.contrib", "optax.contrib.muon", "optax.contrib.scale_by_muon"),
     row_by_row={"updating": LEAVES},
     without={
-        "steps": "`steps` are those of Newton and Schulz, of which five are taken; the update itself does not know its number",
+        "steps": "`steps` are those of Newton and Schulz, of which five are taken; the update itself does not know its "
+            "number",
         "vocabulary": "the tables and the head go to `rest`, whatever their size",
     },
     entries=tuple(Entry(name, arguments) for name, arguments in ENTRIES.items()),
@@ -112,7 +113,8 @@ PROBLEM = Problem(
         "steps": Cases(
             gradients, {"V": (11,), "T": (6,), "D": (8,), "F": (12,), "tenths": (1,)}, draws=2, show=shown, covers=("axes",)
         ),
-        "other numbers": Cases(gradients, {"V": (11,), "T": (6,), "D": (8,), "F": (12,), "tenths": (2,)}, draws=1, show=shown),
+        "other "
+        "numbers": Cases(gradients, {"V": (11,), "T": (6,), "D": (8,), "F": (12,), "tenths": (2,)}, draws=1, show=shown),
     },
     checks=(
         output("orthogonalize", points=2, name="wide matrix", cases="wide", tolerance=NEWTON),
@@ -121,18 +123,21 @@ PROBLEM = Problem(
         output("orthogonalize", points=1, name="tiny matrix", cases="faint", tolerance=NEWTON),
         output("orthogonalize", points=1, name="matrix of one row", cases="one row", tolerance=NEWTON),
         Check(
-            "work of a tall matrix", 1, "values", {"entry": "orthogonalize"}, "program.orthogonalizing", cases="very tall",
+            "work of a tall "
+            "matrix", 1, "values", {"entry": "orthogonalize"}, "program.orthogonalizing", cases="very tall",
             compare="at_most", tolerance=WORK, values_tolerance=NEWTON, in_words=operations_in_words,
             advice="A matrix with more rows than columns must be transposed first, so that X Xᵀ has the smaller side.",
         ),
-        Check("kernels: first update", 1, "updating", leaves="first", cases="steps", tolerance=NEWTON, in_words=step_by_step),
-        Check("kernels: all updates", 2, "updating", leaves="kernels", cases="steps", tolerance=NEWTON, in_words=step_by_step),
+        Check("kernels: first "
+            "update", 1, "updating", leaves="first", cases="steps", tolerance=NEWTON, in_words=step_by_step),
+        Check("kernels: all "
+            "updates", 2, "updating", leaves="kernels", cases="steps", tolerance=NEWTON, in_words=step_by_step),
         Check("all other leaves", 2, "updating", leaves="others", cases="steps", in_words=step_by_step),
         Check(
             "memory of the state", 1, "updating", leaves="program.carried_bytes", cases="steps", compare="at_most",
             tolerance=BYTES, values_tolerance=NEWTON, in_words=bytes_in_words,
-            advice="The state holds more than one array for each kernel, arrays of `rest` for kernels, or momentum for other "
-            "leaves. `optax.partition` gives each transformation its own leaves only.",
+            advice="The state holds more than one array for each kernel, arrays of `rest` for kernels, or momentum for "
+            "other leaves. `optax.partition` gives each transformation its own leaves only.",
         ),
         Check("inside nnx.Optimizer", 1, "optimizing", leaves="parameters", cases="other numbers", tolerance=NEWTON),
     ),

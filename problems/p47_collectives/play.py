@@ -28,16 +28,16 @@ def play(module):
     yield devices.placed(
         "The feed-forward layer of the trained model, on eight devices",
         tuple(zip(("w1", "b1", "w2", "b2"), arrays, strict=True)),
-        "A device has an eighth of the hidden layer: some columns of w1 and the same rows of w2. So it can compute from x to its "
-        "part of the output without asking anybody.",
+        "A device has an eighth of the hidden layer: some columns of w1 and the same rows of w2. So it can compute "
+        "from x to its part of the output without asking anybody.",
     )
     x_TD = into_attention(encode(STORY)[:T], LAYER)
     right_TD = jax.nn.relu(x_TD @ plain[0] + plain[1]) @ plain[2] + plain[3]
     apart = []
     for name, spec, said in (
         ("tensor_parallel_mlp", P(), "Every device has all of x and gets all of the sum."),
-        ("sequence_parallel_mlp", P("model", None), "Each device has an eighth of the tokens, before and after, so the norms "
-         "around the layer are shared, too. A gather and a sum of parts send together what the sum above sends."),
+        ("sequence_parallel_mlp", P("model", None), "Each device has an eighth of the tokens, before and after, so the "
+         "norms around the layer are shared, too. A gather and a sum of parts send together what the sum above sends."),
     ):  # fmt: skip
 
         def run(*arrays, name=name):
@@ -66,8 +66,8 @@ def play(module):
     yield devices.sent(
         "What the devices send in your `data_parallel_gradient`",
         program,
-        "Every device has a story of its own and the whole model. What they exchange is the size of the model, however long the "
-        "stories are.",
+        "Every device has a story of its own and the whole model. What they exchange is the size of the model, however "
+        "long the stories are.",
     )
     _, gradients = program(*placed)
     right = jax.grad(

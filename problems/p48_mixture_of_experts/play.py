@@ -73,8 +73,8 @@ def play(module):
             Token(token(each), None, EXPERTS if lost else int(expert))
             for each, expert, lost in zip(ids_NT[0], first_T, nowhere_T, strict=True)
         ),
-        "Nobody told the experts what to care for. A token uses two of the four, so the layer has twice the parameters that it "
-        "works with.",
+        "Nobody told the experts what to care for. A token uses two of the four, so the layer has twice the parameters "
+        "that it works with.",
         kinds=(*kinds, "no room"),
     )
     counts = np.bincount(first_T, minlength=EXPERTS) / T
@@ -84,8 +84,8 @@ def play(module):
         "share of first choices",
         "The balance loss pulls them toward a quarter each."
         if counts.max() < 0.5
-        else f"Expert {counts.argmax() + 1} is the first choice of {counts.max():.0%} of the tokens: your balance loss does not "
-        "pull them apart.",
+        else f"Expert {counts.argmax() + 1} is the first choice of {counts.max():.0%} of the tokens: your balance loss "
+        "does not pull them apart.",
     )
 
 

@@ -66,8 +66,8 @@ def array(case: Case, difference: Difference) -> str:
 
 
 COLLECT = (
-    "Collect the tokens of each expert in an array of shape (E, C, D), and multiply that. It has about T · k rows in all, and "
-    "not T · E."
+    "Collect the tokens of each expert in an array of shape (E, C, D), and multiply that. It has about T · k rows in "
+    "all, and not T · E."
 )
 
 PROBLEM = Problem(
@@ -106,9 +106,11 @@ PROBLEM = Problem(
             in_words=work_of_both, advice=COLLECT,
         ),
         Check(
-            "no array for all tokens and experts", 1, "values", {"entry": MOE}, "program.largest_array", "large", "at_most",
+            "no array for all tokens and "
+            "experts", 1, "values", {"entry": MOE}, "program.largest_array", "large", "at_most",
             ARRAYS, in_words=array,
-            advice="Write the rows to their places with `.at[expert, place].set`, and read them with `.at[expert, place].get`.",
+            advice="Write the rows to their places with `.at[expert, place].set`, and read them with `.at[expert, "
+                "place].get`.",
         ),
     ),
 )  # fmt: skip

@@ -38,8 +38,8 @@ def play(module):
                 [[f"of {of}" for of in held] for held in turns],
             ),
         ),
-        "A device has its own queries all the time. Dark: it may see all of these keys. Half: its own, which it sees in "
-        "part. Light: they come later in the text, so it passes them on without looking.",
+        "A device has its own queries all the time. Dark: it may see all of these keys. Half: its own, which it sees "
+        "in part. Light: they come later in the text, so it passes them on without looking.",
         "share of the keys that the device may see",
     )
     weights_TT = np.asarray(ring(q_TK, k_TK, v_TK))[:, :T]

@@ -63,7 +63,8 @@ PROBLEM = Problem(
         Check("one position a device", 1, "forward", leaves="output", cases="one"),
         Check("large scores stay finite", 1, "attention", leaves="output", cases="large", tolerance=SATURATED),
         exact(
-            "blocks sent to neighbors only", 1, "forward", "program.exchanged", cases="long", in_words=in_words, advice=SENT,
+            "blocks sent to neighbors "
+            "only", 1, "forward", "program.exchanged", cases="long", in_words=in_words, advice=SENT,
         ),
         exact(
             "gradients sent to neighbors only", 1, "attention", "program.exchanged", cases="long", in_words=in_words,
@@ -72,8 +73,9 @@ PROBLEM = Problem(
         Check(
             "memory of one block", 2, "forward", leaves="program.temporary_bytes", cases="long", compare="at_most",
             tolerance=BLOCK,
-            advice="A device holds the keys, the values or the scores of several blocks at once. Attend to one block in each "
-            "turn of a `jax.lax.scan` or `jax.lax.fori_loop`, merge it into the running softmax, and send it on.",
+            advice="A device holds the keys, the values or the scores of several blocks at once. Attend to one block "
+            "in each turn of a `jax.lax.scan` or `jax.lax.fori_loop`, merge it into the running softmax, and send it "
+            "on.",
         ),
     ),
     devices=8,

@@ -92,7 +92,8 @@ PROBLEM = Problem(
             SFT, wrt=["logits"], points=(2, 1), names=("SFT loss", "gradient of the SFT loss"), cases="conversations"
         ),
         Check("no answer gives 0", 1, "values", {"entry": SFT, "wrt": ["logits"]}, "output", cases="no answer"),
-        Check("a conversation of one token", 1, "values", {"entry": SFT, "wrt": ["logits"]}, "output", cases="one token"),
+        Check("a conversation of one "
+            "token", 1, "values", {"entry": SFT, "wrt": ["logits"]}, "output", cases="one token"),
         Check("a large vocabulary", 1, "values", {"entry": SFT}, "output", cases="vocabulary"),
         Check("large logits in the SFT loss", 1, "values", {"entry": SFT, "wrt": ["logits"]}, cases="large"),
         *output_and_gradient(

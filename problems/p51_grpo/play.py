@@ -116,7 +116,7 @@ def group(written, rewards_GK, advantages_GK):
         + (
             "What is better than its group gets a positive advantage, and its tokens become more likely."
             if np.array_equal(np.sign(advantages_GK), better_GK)
-            else "What is better than its group should get a positive advantage, and what is worse a negative one. In some group "
-            "of this batch, yours do not."
+            else "What is better than its group should get a positive advantage, and what is worse a negative one. In "
+            "some group of this batch, yours do not."
         ),
     )

@@ -124,8 +124,8 @@ PROBLEM = Problem(
         Check("gradient", 2, "values", OPTIONS, "gradient", cases="rollouts"),
         Check(
             "padding can hold anything", 1, "values", OPTIONS, cases="wild",
-            advice="Where `sampled` is False, the exponentials overflow. Replace the differences by 0 there *before* the "
-            "exponential: a mask after it comes too late, because infinity times 0 is NaN.",
+            advice="Where `sampled` is False, the exponentials overflow. Replace the differences by 0 there *before* "
+            "the exponential: a mask after it comes too late, because infinity times 0 is NaN.",
         ),
         Check("no sampled token gives 0", 1, "values", OPTIONS, cases="empty"),
     ),

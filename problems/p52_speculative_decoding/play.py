@@ -55,8 +55,8 @@ def play(module, text):
     yield Story(
         "A story that a table drafts and the trained model checks, by your rule",
         tuple(tokens),
-        f"{written} tokens in {runs} runs of the model: {written / runs:.1f} tokens a run. A table that counts which token "
-        f"follows which two drafts {DRAFTED} tokens at a time, for nearly nothing.",
+        f"{written} tokens in {runs} runs of the model: {written / runs:.1f} tokens a run. A table that counts which "
+        f"token follows which two drafts {DRAFTED} tokens at a time, for nearly nothing.",
         given=len(encode(PROMPT)),
         kinds=KINDS,
     )
@@ -74,11 +74,11 @@ def play(module, text):
         f"The odds of the token after “… {text[-26:]}”",
         tuple(Bar(f"{token(each).strip()} (draft {q_V[each]:.0%})", emitted_V[each], p_V[each]) for each in best),
         "probability",
-        "With your acceptance probabilities and your residual, every token has exactly the odds of the model, although the draft "
-        "believes something else. A step that follows them is faster, and changes nothing in the story."
+        "With your acceptance probabilities and your residual, every token has exactly the odds of the model, although "
+        "the draft believes something else. A step that follows them is faster, and changes nothing in the story."
         if wrong < 1e-3
-        else f"Your acceptance probabilities and your residual move {wrong:.1%} of the odds to other tokens: the draft changes "
-        "what the model says.",
+        else f"Your acceptance probabilities and your residual move {wrong:.1%} of the odds to other tokens: the draft "
+        "changes what the model says.",
         names=("by your functions", "the model"),
     )
 

@@ -189,7 +189,8 @@ PROBLEM = Problem(
         output(RESIDUAL, points=1, name="residual of nearly equal distributions", cases="nearly equal"),
         Check(
             "first token has the target's distribution", 1, "first_token", leaves="law", cases="one position",
-            advice="`law` is the distribution of the first emitted token, over all tokens that the draft could propose.",
+            advice="`law` is the distribution of the first emitted token, over all tokens that the draft could "
+                "propose.",
         ),
         exact("first token rejected", 2, "values", "output", options={"entry": STEP}, cases="none"),
         exact("some tokens accepted", 2, "values", "output", options={"entry": STEP}, cases="some"),

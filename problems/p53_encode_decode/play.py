@@ -44,8 +44,8 @@ def play(module, text):
         f"The word “{WORD.strip()}” with the first ranks only",
         ("tokens in the vocabulary", "tokens of the word", "the word"),
         tuple(rows),
-        "Low ranks were merged first in training: frequent pairs of letters. Higher ranks join them to syllables, and at last to "
-        "the whole word, in the same order.",
+        "Low ranks were merged first in training: frequent pairs of letters. Higher ranks join them to syllables, and "
+        "at last to the whole word, in the same order.",
     )
     unseen = story(HELD_OUT) + token(END)
     data = unseen.encode()
@@ -63,11 +63,11 @@ def play(module, text):
         "bits per byte",
         f"With the tokens that the model was trained on, it is {right:.3f}. "
         + (
-            "Your stream gives these, however it is cut. Chunks that are encoded on their own give others, which the model never "
-            "saw in training."
+            "Your stream gives these, however it is cut. Chunks that are encoded on their own give others, which the "
+            "model never saw in training."
             if abs(worst - right) < 1e-3
-            else f"With yours, it is {worst:.3f} where the stream is cut in one of these ways: the model never saw words in "
-            "these pieces."
+            else f"With yours, it is {worst:.3f} where the stream is cut in one of these ways: the model never saw "
+            "words in these pieces."
         ),
         names=("your stream", "your `encode` of each chunk on its own"),
     )

@@ -268,7 +268,8 @@ PROBLEM = Problem(
         _ids("pairs that overlap", 1, "encoding_words", cases="runs", in_words=of_a_word, calls=("encode_word",)),
         _ids("text with special tokens", 2, "encoding", cases="texts", calls=("encode",)),
         _ids("no special tokens", 1, "encoding", cases="no special tokens", calls=("encode",)),
-        _ids("special tokens that begin alike", 1, "encoding", cases="special tokens that begin alike", calls=("encode",)),
+        _ids("special tokens that begin alike", 1, "encoding", cases="special tokens that begin "
+            "alike", calls=("encode",)),
         exact("text of ids", 2, "decoding", "text", cases="pieces", words=LETTERS, calls=("decode",)),
         exact("bytes that are not UTF-8", 1, "decoding", "text", cases="cut pieces", words=LETTERS, calls=("decode",)),
         _ids("stream in chunks", 3, "streaming", cases="streams", calls=("encode_stream",)),

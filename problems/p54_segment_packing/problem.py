@@ -180,28 +180,36 @@ PROBLEM = Problem(
         "whole": Cases(whole, LARGE, draws=1),
     },
     checks=(
-        exact("whole stories in rows", 2, "packing", "rows", cases="stories", in_words=of_an_id, calls=("pack_stories",)),
+        exact("whole stories in "
+            "rows", 2, "packing", "rows", cases="stories", in_words=of_an_id, calls=("pack_stories",)),
         exact("stories longer than a row", 1, "packing", "rows", cases="long stories", in_words=of_an_id,
               calls=("pack_stories",)),
-        exact("many short stories", 1, "packing", "rows", cases="tiny stories", in_words=of_an_id, calls=("pack_stories",)),
-        exact("rows of one token", 1, "packing", "rows", cases="rows of one token", in_words=of_an_id, calls=("pack_stories",)),
+        exact("many short stories", 1, "packing", "rows", cases="tiny "
+            "stories", in_words=of_an_id, calls=("pack_stories",)),
+        exact("rows of one token", 1, "packing", "rows", cases="rows of one "
+            "token", in_words=of_an_id, calls=("pack_stories",)),
         exact("nothing to pack", 1, "packing", "rows", cases="no stories", in_words=of_an_id, calls=("pack_stories",)),
         exact("positions", 1, "values", "output", options={"entry": POSITIONS}, cases="rows"),
         exact("mask", 2, "values", "output", options={"entry": MASK}, cases="rows", in_words=of_the_mask),
         exact("targets", 2, "values", "output", options={"entry": TARGETS}, cases="rows", in_words=of_an_id),
-        exact("targets of a full row", 1, "values", "output", options={"entry": TARGETS}, cases="full rows", in_words=of_an_id),
-        exact("targets of one story", 1, "values", "output", options={"entry": TARGETS}, cases="one story", in_words=of_an_id),
-        exact("targets of padding alone", 1, "values", "output", options={"entry": TARGETS}, cases="padding", in_words=of_an_id),
+        exact("targets of a full "
+            "row", 1, "values", "output", options={"entry": TARGETS}, cases="full rows", in_words=of_an_id),
+        exact("targets of one "
+            "story", 1, "values", "output", options={"entry": TARGETS}, cases="one story", in_words=of_an_id),
+        exact("targets of padding "
+            "alone", 1, "values", "output", options={"entry": TARGETS}, cases="padding", in_words=of_an_id),
         Check("attention", 2, "values", {"entry": ATTENTION, "wrt": WRT}, "output", "heads"),
         Check("gradient of the attention", 1, "values", {"entry": ATTENTION, "wrt": WRT}, "gradient", "heads"),
-        Check("large scores", 1, "values", {"entry": ATTENTION, "wrt": WRT}, "output", "large scores", tolerance=SATURATED),
+        Check("large scores", 1, "values", {"entry": ATTENTION, "wrt": WRT}, "output", "large "
+            "scores", tolerance=SATURATED),
         Check("block does not divide T", 1, "values", {"entry": ATTENTION}, "output", "ragged"),
         Check("a block longer than the row", 1, "values", {"entry": ATTENTION}, "output", "one block"),
         Check(
-            "blocks without a common segment skipped", 1, "values", {"entry": ATTENTION}, "program.work", "large", "at_most",
+            "blocks without a common segment "
+            "skipped", 1, "values", {"entry": ATTENTION}, "program.work", "large", "at_most",
             WORK, in_words=work,
-            advice="The program computes the scores of blocks that have no segment in common. Decide with `jax.lax.cond` whether "
-            "a pair of blocks is computed, outside of `jax.vmap`.",
+            advice="The program computes the scores of blocks that have no segment in common. Decide with "
+            "`jax.lax.cond` whether a pair of blocks is computed, outside of `jax.vmap`.",
         ),
         Check("a story of many blocks", 1, "values", {"entry": ATTENTION}, "output", "whole"),
     ),

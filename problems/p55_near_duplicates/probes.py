@@ -150,7 +150,8 @@ def _pairs(subject: Subject, signatures: Any, num_bands: Any) -> set[tuple[int, 
     for each in found:
         if not isinstance(each, tuple) or len(each) != 2 or not 0 <= each[0] < each[1] < len(signatures):
             raise BadOutputError(
-                f"`candidate_pairs` returned a set with {each!r}; it must hold tuples (i, j) with 0 <= i < j < {len(signatures)}"
+                f"`candidate_pairs` returned a set with {each!r}; it must hold tuples (i, j) with 0 <= i < j < "
+                f"{len(signatures)}"
             )
     return {(int(left), int(right)) for left, right in found}
 

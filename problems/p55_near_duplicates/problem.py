@@ -251,7 +251,8 @@ PROBLEM = Problem(
     },
     checks=(
         exact("shingles", 2, "shingling", "shingles", cases="texts", words=shingles_of, calls=("shingles",)),
-        exact("words of all scripts", 1, "shingling", "shingles", cases="scripts", words=shingles_of, calls=("shingles",)),
+        exact("words of all "
+            "scripts", 1, "shingling", "shingles", cases="scripts", words=shingles_of, calls=("shingles",)),
         exact("short texts", 1, "shingling", "shingles", cases="short", words=shingles_of, calls=("shingles",)),
         exact(
             "signatures", 2, "signing", "signature", cases="sets", calls=("minhash",),
@@ -265,16 +266,19 @@ PROBLEM = Problem(
         exact("candidates", 3, "bucketing", "pairs", cases="signatures", in_words=of_a_pair, calls=("candidate_pairs",)),
         labels("clusters", 2, "graph"),
         exact("texts that stay", 3, "keeping", "texts", cases="collection", in_words=of_a_text, calls=("deduplicate",)),
-        exact("only candidates compared", 1, "keeping", "texts", cases="missed", in_words=of_a_text, calls=("deduplicate",)),
+        exact("only candidates "
+            "compared", 1, "keeping", "texts", cases="missed", in_words=of_a_text, calls=("deduplicate",)),
         exact(
-            "work of many texts", 2, "bucketing_many", "pairs", cases="many texts", calls=("candidate_pairs",), cpu_seconds=4,
-            advice="Do not compare texts with each other. A dictionary from the rows of a band to the texts that have them finds "
-            "all pairs in one pass.",
+            "work of many texts", 2, "bucketing_many", "pairs", cases="many "
+                "texts", calls=("candidate_pairs",), cpu_seconds=4,
+            advice="Do not compare texts with each other. A dictionary from the rows of a band to the texts that have "
+            "them finds all pairs in one pass.",
         ),
         exact(
-            "work of a long chain", 1, "clustering_many", "clusters", cases="long chain", calls=("clusters",), cpu_seconds=9,
-            advice="Do not go through all labels for each pair. Let each text point to another one of its cluster, and follow "
-            "the pointers to the root.",
+            "work of a long chain", 1, "clustering_many", "clusters", cases="long "
+                "chain", calls=("clusters",), cpu_seconds=9,
+            advice="Do not go through all labels for each pair. Let each text point to another one of its cluster, and "
+            "follow the pointers to the root.",
         ),
     ),
 )  # fmt: skip

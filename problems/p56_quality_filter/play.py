@@ -40,11 +40,13 @@ def play(module):
     yield Lines(
         "Precision at each recall",
         tuple(Line(name, *curve) for (name, _, _), curve in zip(parts, curves, strict=True)),
-        f"The mean precision is {fit:.0%} on the texts of the fit, {out:.0%} on held-out sites and {later:.0%} on later ones. "
+        f"The mean precision is {fit:.0%} on the texts of the fit, {out:.0%} on held-out sites and {later:.0%} on "
+        "later ones. "
         + (
             "The texts of the fit look better, because the weights have seen their labels."
             if fit > out + 0.02
-            else "The texts of the fit should look better than the held-out ones, whose labels the weights must not have seen."
+            else "The texts of the fit should look better than the held-out ones, whose labels the weights must not "
+            "have seen."
         ),
         x="recall",
         y="precision",
@@ -55,9 +57,11 @@ def play(module):
         f"The share of good texts that your threshold keeps; wanted: {RECALL:.0%}",
         tuple(Bar(name, share, RECALL) for (name, _, _), share in zip(parts, shares, strict=True)),
         "recall",
-        f"Your threshold keeps {shares[1]:.0%} of the good texts of held-out sites, as wanted, and {shares[2]:.0%} of new ones."
+        f"Your threshold keeps {shares[1]:.0%} of the good texts of held-out sites, as wanted, and {shares[2]:.0%} of "
+        "new ones."
         if off < 0.05
-        else f"Your threshold keeps {shares[1]:.0%} of the good texts of held-out sites. It was not chosen there, or not so.",
+        else f"Your threshold keeps {shares[1]:.0%} of the good texts of held-out sites. It was not chosen there, or "
+        "not so.",
         names=("yours", "wanted"),
     )
 
@@ -108,7 +112,8 @@ def _words(module, text, weights):
     return Story(
         "What your filter sees in a text near the middle",
         tuple(Token(part + " ", abs(value), int(value < 0)) for part, value in zip(parts, values, strict=True)),
-        "The shade is what a word alone adds to the score, or takes from it. Words that are new share a bucket with others.",
+        "The shade is what a word alone adds to the score, or takes from it. Words that are new share a bucket with "
+        "others.",
         meaning="logits",
         strongest=strongest,
         kinds=("for a good text", "for a bad one"),

@@ -205,22 +205,24 @@ PROBLEM = Problem(
     },
     checks=(
         shares("shares of n-grams", 3, "hashing", "shares", cases="texts", in_words=of_a_bucket, calls=("features",)),
-        shares("words of all scripts", 1, "hashing", "shares", cases="scripts", in_words=of_a_bucket, calls=("features",)),
+        shares("words of all "
+            "scripts", 1, "hashing", "shares", cases="scripts", in_words=of_a_bucket, calls=("features",)),
         shares("short texts", 1, "hashing", "shares", cases="short", in_words=of_a_bucket, calls=("features",)),
         Check("loss", 2, "values", {"entry": LOSS, "wrt": WRT}, "output", "logits"),
         Check("gradient of the loss", 1, "values", {"entry": LOSS, "wrt": WRT}, "gradient", "logits"),
         Check("loss of large logits", 1, "values", {"entry": LOSS, "wrt": WRT}, "", "large"),
         Check(
             "fit", 2, "fitting", leaves="fit", cases="data", tolerance=FIT, calls=("fit",),
-            advice="Weights that are nearer to 0 than expected mean a fit that stops early, or a penalty that is too large.",
+            advice="Weights that are nearer to 0 than expected mean a fit that stops early, or a penalty that is too "
+                "large.",
         ),
         shares("threshold for a recall", 3, "thresholding", "threshold", cases="scored", calls=("choose_threshold",)),
         shares("equal scores", 1, "thresholding", "threshold", cases="tied", calls=("choose_threshold",)),
         shares("precision and recall", 1, "judging", "share", cases="judged", calls=("evaluate",)),
         Check(
             "groups held out", 3, "training", leaves="filter", cases="corpus", tolerance=FIT, calls=("train_filter",),
-            advice="`filter` is what `train_filter` returns. The weights come from the groups that are not held out, and the "
-            "threshold from those that are.",
+            advice="`filter` is what `train_filter` returns. The weights come from the groups that are not held out, "
+            "and the threshold from those that are.",
         ),
         exact("texts kept", 2, "keeping", "kept", cases="filtered", in_words=of_a_text, calls=("keep",)),
     ),

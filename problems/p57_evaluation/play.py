@@ -58,10 +58,11 @@ def play(module):
         (Line("yours", STRIDES, bits),),
         f"From {bits[0]:.3f} bits per byte to {bits[-1]:.3f}. "
         + (
-            "The less windows overlap, the more tokens are predicted from little context, and the model looks worse. So a "
-            "report must name context and stride."
+            "The less windows overlap, the more tokens are predicted from little context, and the model looks worse. "
+            "So a report must name context and stride."
             if bits[-1] > bits[0]
-            else "Windows that overlap less predict more tokens from little context, so the model should look worse to the right."
+            else "Windows that overlap less predict more tokens from little context, so the model should look worse to "
+            "the right."
         ),
         x="stride",
         y="bits per byte",
@@ -81,7 +82,8 @@ def play(module):
         "Questions for a model that only continues texts",
         ("by sum", "by byte", "the question, and the log-probability of each answer"),
         tuple(rows),
-        "By sum, short answers have the advantage: each further token makes the probability smaller. By byte, long ones can win."
+        "By sum, short answers have the advantage: each further token makes the probability smaller. By byte, long "
+        "ones can win."
         if max(all_scores) < 0
         else "A log-probability is never above 0, but some of these are.",
     )

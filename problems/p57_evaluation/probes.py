@@ -44,7 +44,8 @@ def _check_windows(case: Case, calls: list[int]) -> None:
     windows = 1 + max(0, -(-(last - context) // stride))
     if len(calls) > windows and calls == [min(context, last - start) for start in range(0, last, stride)]:
         raise BadOutputError(
-            f"the model read {len(calls)} windows, but window {windows - 1} scores the last token; no window may begin after that"
+            f"the model read {len(calls)} windows, but window {windows - 1} scores the last token; no window may begin "
+            "after that"
         )
 
 

@@ -114,7 +114,8 @@ PROBLEM = Problem(
     checks=(
         Check("sliding windows", 3, "scoring_text", leaves="log_probs", cases="windows", calls=("score_text",)),
         Check("windows without overlap", 1, "scoring_text", leaves="log_probs", cases="apart", calls=("score_text",)),
-        Check("text of a large vocabulary", 1, "scoring_text", leaves="log_probs", cases="many tokens", calls=("score_text",)),
+        Check("text of a large vocabulary", 1, "scoring_text", leaves="log_probs", cases="many "
+            "tokens", calls=("score_text",)),
         Check("text in one window", 1, "scoring_text", leaves="log_probs", cases="short", calls=("score_text",)),
         Check("text of one token", 1, "scoring_text", leaves="log_probs", cases="one token", calls=("score_text",)),
         output("perplexity", points=1, name="perplexity", cases="probabilities"),

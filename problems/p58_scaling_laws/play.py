@@ -40,9 +40,9 @@ def play(module):
     yield Lines(
         f"{len(runs)} tables, and the law that you fitted to them",
         tuple(lines),
-        f"Half of the runs are within {off:.1%} of the law. A table of N entries learns from D tokens which token follows two. "
-        f"The law: A = {np.exp(law[0]):.3g}, B = {np.exp(law[1]):.3g}, E = {np.exp(law[2]):.3g}, alpha = {law[3]:.2f}, "
-        f"beta = {law[4]:.2f}.",
+        f"Half of the runs are within {off:.1%} of the law. A table of N entries learns from D tokens which token "
+        f"follows two. The law: A = {np.exp(law[0]):.3g}, B = {np.exp(law[1]):.3g}, E = {np.exp(law[2]):.3g}, alpha = "
+        f"{law[3]:.2f}, beta = {law[4]:.2f}.",
         x="tokens",
         y="loss, nats per token",
     )

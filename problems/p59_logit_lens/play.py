@@ -59,7 +59,8 @@ def play(module, text):
               for each, name in zip(maps, parts, strict=True)),
         f"The two texts differ in a word and a name. Head {head + 1} of block {layer + 1} changes most, from "
         f"{maps[0][layer, head]:+.2f} to {maps[1][layer, head]:+.2f}"
-        + (": it has read who the story is about." if off < 0.01 else ", by your parts, which do not sum to the logit."),
+        + (": it has read who the story is about." if off < 0.01 else ", by your parts, which do not sum to the "
+            "logit."),
         "part of the logit",
         -scale,
         scale,
@@ -71,7 +72,8 @@ def _map(lens_LTV, ids_T, logits_TV):
     """The likeliest words of each row of a lens at the last positions."""
     if np.shape(lens_LTV) != (POCKET.num_layers + 1, *logits_TV.shape):
         raise BadOutputError(
-            f"`logit_lens` returned the shape {np.shape(lens_LTV)}; it must be {(POCKET.num_layers + 1, *logits_TV.shape)}"
+            f"`logit_lens` returned the shape {np.shape(lens_LTV)}; it must be "
+            f"{(POCKET.num_layers + 1, *logits_TV.shape)}"
         )
     odds = np.asarray(jax.nn.softmax(lens_LTV[:, -COLUMNS:], axis=-1))
     off = float(np.abs(lens_LTV[-1] - logits_TV).max())
@@ -80,11 +82,11 @@ def _map(lens_LTV, ids_T, logits_TV):
         ROWS,
         tuple(token(each) for each in ids_T[-COLUMNS:]),
         (Plane(odds.max(-1), "", tuple(tuple(map(token, row)) for row in odds.argmax(-1))),),
-        "From the embedding alone, it repeats the word that it sees. Block by block the guess becomes the answer: the last row "
-        "is the model itself."
+        "From the embedding alone, it repeats the word that it sees. Block by block the guess becomes the answer: the "
+        "last row is the model itself."
         if off < 0.01
-        else f"The last row should be the model itself, but its logits differ by up to {off:.1f}: this lens reads something else "
-        "than the head does.",
+        else f"The last row should be the model itself, but its logits differ by up to {off:.1f}: this lens reads "
+        "something else than the head does.",
         "probability",
     )
 

@@ -82,10 +82,11 @@ PROBLEM = Problem(
         Check("lens of one token", 1, "lens", leaves="lens", cases="one token", tolerance=SMALL_LENS),
         parts("parts for one token", 1, "parts", cases="one token", tolerance=SMALL),
         Check(
-            "work of the parts", 1, "attribution", leaves="program.work", cases="large", compare="at_most", tolerance=WORK,
+            "work of the "
+            "parts", 1, "attribution", leaves="program.work", cases="large", compare="at_most", tolerance=WORK,
             values_tolerance=LOGITS, in_words=work,
-            advice="Only one logit is asked for. Compute the direction in the stream that raises it once, (D,), and multiply "
-            "each part by that. The logits of all V tokens are not needed.",
+            advice="Only one logit is asked for. Compute the direction in the stream that raises it once, (D,), and "
+            "multiply each part by that. The logits of all V tokens are not needed.",
         ),
     ),
 )  # fmt: skip

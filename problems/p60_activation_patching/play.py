@@ -91,8 +91,8 @@ def _path(grid, clean, corrupted):
     if np.abs(grid[0, same]).max() > 0.01:
         t = int(same[np.abs(grid[0, same]).argmax()])
         return (
-            f"Before block 1, “{token(clean[t]).strip()}” has a score of {grid[0, t]:.2f}, although both texts have the "
-            "same vector there. A patch of it can change nothing: another place is patched, or a patch stays."
+            f"Before block 1, “{token(clean[t]).strip()}” has a score of {grid[0, t]:.2f}, although both texts have "
+            "the same vector there. A patch of it can change nothing: another place is patched, or a patch stays."
         )
     first, last = int(grid[0].argmax()), int(grid[-1].argmax())
     if last != len(clean) - 1:
@@ -101,9 +101,9 @@ def _path(grid, clean, corrupted):
     if grid[1, first] > 0.1 or grid[1, last] < 0.5:
         return f"{name} Before block 2, the last position restores {grid[1, last]:.2f}."
     return (
-        f"At first, who the story is about stands at “{token(clean[first]).strip()}” ({grid[0, first]:.2f}). After one block "
-        f"it stands at the last position ({grid[1, last]:.2f}), where the next word is chosen. The name itself no longer "
-        "matters then."
+        f"At first, who the story is about stands at “{token(clean[first]).strip()}” ({grid[0, first]:.2f}). After one "
+        f"block it stands at the last position ({grid[1, last]:.2f}), where the next word is chosen. The name itself "
+        "no longer matters then."
     )
 
 

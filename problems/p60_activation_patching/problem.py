@@ -79,7 +79,8 @@ PROBLEM = Problem(
     ),
     cases={
         "logits": Cases(logits, {"T": (3,), "V": (5,), "larger": (1, 0)}, draws=2),
-        "one position": Cases(logits, {"T": (1,), "V": (50_257,), "larger": (1,)}, draws=1, covers=("vocabulary", "one")),
+        "one "
+        "position": Cases(logits, {"T": (1,), "V": (50_257,), "larger": (1,)}, draws=1, covers=("vocabulary", "one")),
         "some tokens": Cases(pair, {**SIZES, "changed": (2,)}, draws=1, show=shown, covers=("coprime",)),
         "all tokens": Cases(pair, {**SIZES, "T": (4,), "H": (3,), "changed": (4,)}, draws=1, show=shown),
         "large": Cases(pair, {**SIZES, "T": (24, 22), "changed": (24,)}, draws=1, show=shown),
@@ -90,14 +91,15 @@ PROBLEM = Problem(
         grid("patched stream", 5, STREAM, cases="some tokens"),
         grid("patched heads", 4, HEADS, cases="all tokens"),
         Check(
-            "one program for all positions", 2, "patching", {"entry": STREAM}, "program.inlined_operations", "large", "at_most",
+            "one program for all "
+            "positions", 2, "patching", {"entry": STREAM}, "program.inlined_operations", "large", "at_most",
             OPERATIONS, values_tolerance=SCORES, in_words=operations,
-            advice="A loop in Python over the positions writes a whole forward pass into the program for each of them. Write "
-            "one for a position t, and run it for all of them with `jax.vmap` or `jax.lax.map`.",
+            advice="A loop in Python over the positions writes a whole forward pass into the program for each of them. "
+            "Write one for a position t, and run it for all of them with `jax.vmap` or `jax.lax.map`.",
         ),
     ),
     without={
-        "layers": "A grid of 12 layers is a program of 78 blocks, which takes seconds to compile. Problem 59 runs 13 layers of "
-        "this model.",
+        "layers": "A grid of 12 layers is a program of 78 blocks, which takes seconds to compile. Problem 59 runs 13 "
+        "layers of this model.",
     },
 )  # fmt: skip

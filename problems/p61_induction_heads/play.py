@@ -66,14 +66,16 @@ def play(module):
     yield Lines(
         "Random weights learn to copy",
         tuple(Line(name, steps, curve) for name, curve in zip(
-            ("names copied rightly", "previous-token score of layer 0", "induction score of layer 1"), zip(*curves, strict=True),
+            ("names copied rightly", "previous-token score of layer 0", "induction score of layer "
+                "1"), zip(*curves, strict=True),
             strict=True)),
         f"Nobody told this model how to copy, and at the end it copies {found:.0%} of the names that come again. Both "
-        "scores rise with that, because neither head is of use without the other. Layer 1 must read through its keys what layer "
-        f"0 writes. Your composition score of the keys says how much it does: {before:.2f} at first, {keys:.2f} at the end."
+        "scores rise with that, because neither head is of use without the other. Layer 1 must read through its keys "
+        f"what layer 0 writes. Your composition score of the keys says how much it does: {before:.2f} at first, "
+        f"{keys:.2f} at the end."
         if found > 0.9
-        else f"At the end, this model copies {found:.0%} of the names that come again. With a right forward pass it learns to "
-        "copy nearly all of them within 200 steps.",
+        else f"At the end, this model copies {found:.0%} of the names that come again. With a right forward pass it "
+        "learns to copy nearly all of them within 200 steps.",
         y="share",
     )  # fmt: skip
     yield _patterns("The heads that it learned", model, weights, ids_T)
@@ -92,8 +94,8 @@ def _patterns(title, model, weights, ids_T):
     T = len(ids_T)
     if np.shape(logits_TV) != (T, V) or np.shape(patterns) != (2, T, T):
         raise BadOutputError(
-            f"`attention_only` returned the shapes {np.shape(logits_TV)} and {np.shape(patterns)}; they must be {(T, V)} and "
-            f"{(2, T, T)}"
+            f"`attention_only` returned the shapes {np.shape(logits_TV)} and {np.shape(patterns)}; they must be "
+            f"{(T, V)} and {(2, T, T)}"
         )
     said = np.asarray(logits_TV.argmax(axis=1))[PERIOD:-1]
     back = float(np.diagonal(np.asarray(patterns[0]), -1).mean())
@@ -105,10 +107,11 @@ def _patterns(title, model, weights, ids_T):
         words,
         (Plane(patterns[0], "layer 0"), Plane(patterns[1], "layer 1")),
         ("Layer 0 looks one name back. " if back > 0.5 else f"Layer 0 has {back:.0%} of its attention one name back. ")
-        + f"The second time, layer 1 looks at the name after the first time, and copies it: all {len(said)} names are right."
+        + f"The second time, layer 1 looks at the name after the first time, and copies it: all {len(said)} names are "
+        "right."
         if right == len(said)
-        else f"{right} of {len(said)} names are copied rightly the second time. At {words[PERIOD]}, the second time, layer 1 "
-        f"must look at {words[1]}, the name after the first {words[0]}. It looks most at "
+        else f"{right} of {len(said)} names are copied rightly the second time. At {words[PERIOD]}, the second time, "
+        f"layer 1 must look at {words[1]}, the name after the first {words[0]}. It looks most at "
         f"{words[int(patterns[1][PERIOD].argmax())]}.",
         "attention",
     )

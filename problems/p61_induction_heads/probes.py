@@ -98,14 +98,16 @@ def _checked(weights: Any, V: int, P: int) -> Arrays:
         raise BadOutputError(f"`induction_weights` returned {described(weights)}; it must return a dictionary")
     if set(weights) != set(NAMES):
         raise BadOutputError(
-            f"`induction_weights` returned the keys {', '.join(sorted(map(str, weights)))}; they must be {', '.join(NAMES)}"
+            f"`induction_weights` returned the keys {', '.join(sorted(map(str, weights)))}; they must be "
+            f"{', '.join(NAMES)}"
         )
     arrays = {name: jnp.asarray(weights[name], jnp.float32) for name in NAMES}
     D, K = arrays["embed"].shape[-1], arrays["q"].shape[-1]
     for (name, array), shape in zip(arrays.items(), _shapes(V, P, D, K), strict=True):
         if array.shape != shape:
             raise BadOutputError(
-                f"`induction_weights` returned `{name}` of shape {array.shape}; with D = {D} and K = {K} it must be {shape}"
+                f"`induction_weights` returned `{name}` of shape {array.shape}; with D = {D} and K = {K} it must be "
+                f"{shape}"
             )
     return arrays
 

@@ -62,8 +62,8 @@ def play(module):
     yield Lines(
         "Features that were idle for 3,000 tokens",
         (Line("idle features", np.arange(EVERY, STEPS + 1, EVERY), dead),),
-        f"Until step {STEPS * 3 // 4}, your `revive` changes them every {EVERY} steps. {dead[-1]} of {FEATURES} are idle at the "
-        "end."
+        f"Until step {STEPS * 3 // 4}, your `revive` changes them every {EVERY} steps. {dead[-1]} of {FEATURES} are "
+        "idle at the end."
         + (
             " They began again in the directions of tokens that are rebuilt badly."
             if dead[-1] < FEATURES // 10
@@ -87,8 +87,8 @@ def _rebuilt(missed, lengths):
     if not missed < 0.35:
         return f"At the end, {missed:.0%} is still missed. With a right autoencoder it is less than a quarter."
     return (
-        f"Activations after {LAYER} blocks of the trained model. At the end, {K} features rebuild {1 - missed:.0%} of what "
-        "differs between tokens."
+        f"Activations after {LAYER} blocks of the trained model. At the end, {K} features rebuild {1 - missed:.0%} of "
+        "what differs between tokens."
     )
 
 
@@ -131,8 +131,8 @@ def _features(codes_NF, decoder_FD, ids_NT):
         yield Story(
             f"Feature {feature} in a story",
             tuple(Token(token(each), float(value)) for each, value in zip(ids_NT[story], values, strict=True)),
-            f"A token is shaded by the code of this one feature. It is above 0 at {int((values > 0).sum())} of {T} tokens. "
-            f"Largest: {largest}.",
+            f"A token is shaded by the code of this one feature. It is above 0 at {int((values > 0).sum())} of {T} "
+            f"tokens. Largest: {largest}.",
             meaning="code",
             strongest=float(max(values.max(), 1e-3)),
         )

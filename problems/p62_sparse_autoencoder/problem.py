@@ -121,8 +121,8 @@ PROBLEM = Problem(
         RECONSTRUCTION,
         replace(
             GRADIENT,
-            advice="If the report says that finite differences were used, a number can also be wrong because the k largest "
-            "scores change nearby. Write `autoencode` with `jnp`, so that `jax.grad` can differentiate it.",
+            advice="If the report says that finite differences were used, a number can also be wrong because the k "
+            "largest scores change nearby. Write `autoencode` with `jnp`, so that `jax.grad` can differentiate it.",
         ),
         output(SAE, points=2, name="ties and rows without a positive score", cases="ties"),
         output(SAE, points=1, name="one token with one feature", cases="one token"),

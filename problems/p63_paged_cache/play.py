@@ -53,8 +53,8 @@ def play(module, text):
         f"{ANSWERS} answers to one prompt of {len(prompt)} tokens, in blocks of {SIZE}",
         ("answer", "its table", "what it says"),
         tuple(rows),
-        f"All tables begin with the same blocks, {' '.join(map(str, shared))}: the prompt is there once. {copies} copies were "
-        "made, when an answer first wrote into the block that the prompt had left half full."
+        f"All tables begin with the same blocks, {' '.join(map(str, shared))}: the prompt is there once. {copies} "
+        "copies were made, when an answer first wrote into the block that the prompt had left half full."
         if shared
         else "No block belongs to all answers: the prompt is stored again for each.",
     )

@@ -187,8 +187,8 @@ PROBLEM = Problem(
         output(ATTENTION, points=1, name="scores far below 0", cases="low"),
         memory(
             "step", points=2, probe="values", options={"entry": ATTENTION},
-            advice="`key_blocks[table]` copies the whole sequence into one array, which is what the blocks avoid. Take one block "
-            "at a time, with the running maximum and sum of problem 43.",
+            advice="`key_blocks[table]` copies the whole sequence into one array, which is what the blocks avoid. Take "
+            "one block at a time, with the running maximum and sum of problem 43.",
         ),
     ),
 )  # fmt: skip

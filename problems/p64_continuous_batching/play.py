@@ -95,8 +95,9 @@ def _steps(log, prompts):
         tuple(f"question {row + 1}" for row in range(len(prompts))),
         tuple(str(number) for number in range(len(shown))),
         (Plane(tuple(tuple(min(count, 8) for count in row) for row in tokens)),),
-        f"At most {most} tokens in a step, with a budget of {BUDGET}. Dark cells are chunks of many tokens, light ones single "
-        f"tokens. {again} of {len(prompts)} sequences computed some tokens more than once, as after an eviction.",
+        f"At most {most} tokens in a step, with a budget of {BUDGET}. Dark cells are chunks of many tokens, light ones "
+        f"single tokens. {again} of {len(prompts)} sequences computed some tokens more than once, as after an "
+        "eviction.",
         "tokens",
         0.0,
         8.0,

@@ -249,8 +249,8 @@ PROBLEM = Problem(
         Check("cache after a step", 1, "values", {"entry": ATTENTION}, "output", "batch", traced=True),
         Check(
             "what others left", 2, "values", {"entry": ATTENTION}, "output.out", "garbage", traced=True,
-            advice="What a token must not see is NaN or infinite here: the rows of other sequences, the places after its own "
-            "position in its row, and q, k and v in places of the batch that nobody uses.",
+            advice="What a token must not see is NaN or infinite here: the rows of other sequences, the places after "
+            "its own position in its row, and q, k and v in places of the batch that nobody uses.",
         ),
         Check("attention of one token", 1, "values", {"entry": ATTENTION}, "output", "one token", traced=True),
         exact("answers", 2, "serving", "served", cases="served", **SERVED),

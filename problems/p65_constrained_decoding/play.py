@@ -28,7 +28,8 @@ def up_to(count, part):
 
 
 RULE = (
-    "then", row(" a "), SMALL, up_to(8, SMALL), either(" fox", " robot", " volcano"), row(" called "), CAPITAL, up_to(7, SMALL),
+    "then", row(" a "), SMALL, up_to(8, SMALL), either(" fox", " robot", " volcano"), row(" "
+        "called "), CAPITAL, up_to(7, SMALL),
     row(", who had "), DIGIT, up_to(2, DIGIT), either(" friends", " red hats", " xylophones"), row("."),
 )  # fmt: skip
 READ = "a [a-z]+ (fox|robot|volcano) called [A-Z][a-z]*, who had [0-9]+ (friends|red hats|xylophones)."
@@ -59,8 +60,8 @@ def play(module):
         "What the model writes by the rule",
         _tokens(module, given, ids, next_logits, table),
         f"The rule is “{READ}”. " + _verdict(written, transitions, accepting)
-        + " A token is shaded by how little of the model's own probability the rule leaves. What is likelier is what the model "
-        "would write there without the rule.",
+        + " A token is shaded by how little of the model's own probability the rule leaves. What is likelier is what "
+        "the model would write there without the rule.",
         given=len(given), meaning="bits that the rule takes", separated=True,
     )  # fmt: skip
     free = []
@@ -90,8 +91,8 @@ def play(module):
         f"The first steps: {len(transitions)} states, {len(VOCABULARY):,} tokens",
         ("token", "in state", "allowed", "the likeliest of them"),
         tuple(rows),
-        "The rule speaks of bytes, the model of tokens. Your table says which tokens each state allows, pieces of words among "
-        "them.",
+        "The rule speaks of bytes, the model of tokens. Your table says which tokens each state allows, pieces of "
+        "words among them.",
     )
     place = next((n for n in range(len(ids)) if counts[_state(table, ids[:n])] > 3), 0)
     logits, states = next_logits(ids[:place]), table[_state(table, ids[:place])]

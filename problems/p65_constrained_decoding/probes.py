@@ -58,7 +58,8 @@ def transitions(subject: Subject, case: Case) -> Reading:
         )
     if found.shape != (len(table), len(vocabulary)) or not np.issubdtype(found.dtype, np.integer):
         raise BadOutputError(
-            f"`token_transitions` returned {described(result)}; it must return integers ({len(table)}, {len(vocabulary)})"
+            f"`token_transitions` returned {described(result)}; it must return integers ({len(table)}, "
+            f"{len(vocabulary)})"
         )
     return Reading({"next": found.astype(np.int32)})
 

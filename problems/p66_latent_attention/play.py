@@ -34,9 +34,11 @@ def play(module, text):
                 f"yours, {LATENT} + {ROPE} numbers": own,
             }.items()
         ),
-        f"Every head has keys and values of its own, and your cache takes {full[-1] / own[-1]:.0f} times fewer bytes than theirs."
+        f"Every head has keys and values of its own, and your cache takes {full[-1] / own[-1]:.0f} times fewer bytes "
+        "than theirs."
         if own[-1] < shared[-1]
-        else "Your cache is no smaller than that of shared heads: it holds more than the latent vector and the shared key.",
+        else "Your cache is no smaller than that of shared heads: it holds more than the latent vector and the shared "
+        "key.",
         x="tokens",
         y="KiB",
     )
@@ -47,8 +49,8 @@ def play(module, text):
         return
     yield replace(
         losses,
-        caption=f"With your attention, the model loses {gained:.2f} nats less. {LATENT} numbers are enough for what a position "
-        "tells to the later ones."
+        caption=f"With your attention, the model loses {gained:.2f} nats less. {LATENT} numbers are enough for what a "
+        "position tells to the later ones."
         if gained > 0.1
         else "Your attention brings nothing: what it hands on says little of the earlier tokens.",
     )

@@ -85,8 +85,8 @@ PROBLEM = Problem(
         Check(
             "absorbed products", 2, "decoding", ENTRY, "program.work", "long", "at_most", WORK, in_words=work,
             values_tolerance=STEP,
-            advice="Every step computes keys or values of all positions from the latent vectors. Multiply the query by `k_up` "
-            "instead, and the mixed latent vector by `v_up`.",
+            advice="Every step computes keys or values of all positions from the latent vectors. Multiply the query by "
+            "`k_up` instead, and the mixed latent vector by `v_up`.",
         ),
     ),
 )  # fmt: skip

@@ -71,8 +71,8 @@ STEP = Tolerance(rtol=1e-4, atol=1e-4)
 def rounds(case: Case, difference: Difference) -> str:
     T = len(case.values["u"])  # type: ignore[arg-type]
     return (
-        f"for {T} positions, the program executes {difference.got} operations one after another; {difference.expected} are "
-        "allowed"
+        f"for {T} positions, the program executes {difference.got} operations one after another; {difference.expected} "
+        "are allowed"
     )
 
 
@@ -102,13 +102,16 @@ PROBLEM = Problem(
         ),
         Check("strong decay stays finite", 1, "values", SCAN_OPTIONS, cases="forgetful"),
         Check(
-            "positions in parallel", 2, "values", {"entry": SCAN}, "program.rounds", "long", "at_most", ROUNDS, in_words=rounds,
-            advice="Join neighboring steps of all positions at once: `jax.lax.associative_scan` needs about 2 · log2(T) rounds. "
-            "A loop runs its operations in every turn, whether it takes one position or a chunk of them.",
+            "positions in "
+            "parallel", 2, "values", {"entry": SCAN}, "program.rounds", "long", "at_most", ROUNDS, in_words=rounds,
+            advice="Join neighboring steps of all positions at once: `jax.lax.associative_scan` needs about 2 · "
+            "log2(T) rounds. A loop runs its operations in every turn, whether it takes one position or a chunk of "
+            "them.",
         ),
         Check(
             "work of a scan", 1, "values", {"entry": SCAN}, "program.work", "long", "at_most", WORK, in_words=work,
-            advice="Join neighbors, and neighbors of neighbors, as `jax.lax.associative_scan` does: its work is linear in T.",
+            advice="Join neighbors, and neighbors of neighbors, as `jax.lax.associative_scan` does: its work is linear "
+                "in T.",
         ),
         parameters(SSM, points=1, initial=("a_log", "skip", "dt_proj.bias")),
         *output_and_gradient(SSM, wrt="parameters", points=(2, 1)),

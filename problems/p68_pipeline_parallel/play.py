@@ -31,16 +31,16 @@ def play(module):
                 [[str(m) if m >= 0 else "" for m in row] for row in table.T.tolist()],
             ),
         ),
-        f"{len(table)} ticks, in {float(np.mean(table < 0)):.0%} of which a stage is idle: {STAGES - 1} ticks until the first "
-        "microbatch has arrived at the last stage, and as many at the end.",
+        f"{len(table)} ticks, in {float(np.mean(table < 0)):.0%} of which a stage is idle: {STAGES - 1} ticks until "
+        "the first microbatch has arrived at the last stage, and as many at the end.",
         "busy",
     )
     idle = [float(np.mean(np.asarray(module.forward_schedule(STAGES, many)) < 0)) for many in MANY]
     yield Lines(
         f"The share of the bubbles, with {STAGES} stages",
         (Line("your schedule", MANY, idle), Line("one microbatch after the other", MANY, [1 - 1 / STAGES] * len(MANY))),
-        "More and smaller microbatches leave fewer bubbles. They also need more ticks with smaller products, so there is a best "
-        "number.",
+        "More and smaller microbatches leave fewer bubbles. They also need more ticks with smaller products, so there "
+        "is a best number.",
         x="microbatches",
         y="share",
     )
@@ -62,7 +62,8 @@ def play(module):
     yield devices.sent(
         "What the devices send in your step",
         run,
-        "Activations to the right, gradients to the left: one microbatch in each tick. The parameters stay where they are.",
+        "Activations to the right, gradients to the left: one microbatch in each tick. The parameters stay where they "
+        "are.",
     )
 
     def alone(parameters):

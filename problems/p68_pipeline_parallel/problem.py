@@ -66,18 +66,21 @@ PROBLEM = Problem(
         Check("gradients of all stages", 2, "training", leaves="gradients"),
         Check("fewer microbatches than stages", 1, "training", leaves="", cases="few"),
         exact(
-            "stages stay on their devices", 1, "training", "program.placed", words={0: "not split", 1: "split over stage"},
-            advice="Each device has the parameters of its own stage, and returns their gradients, split along the first axis.",
+            "stages stay on their devices", 1, "training", "program.placed", words={0: "not "
+                "split", 1: "split over stage"},
+            advice="Each device has the parameters of its own stage, and returns their gradients, split along the "
+                "first axis.",
         ),
         Check(
-            "no more bubbles than the schedule's", 2, "training", {}, "program.work", "cases", "at_most", WORK, in_words=work,
-            advice="A device runs its stage once in each of M + S - 1 ticks. Start the next microbatch as soon as the first "
-            "stage is free, and let no device run the stages of others.",
+            "no more bubbles than the "
+            "schedule's", 2, "training", {}, "program.work", "cases", "at_most", WORK, in_words=work,
+            advice="A device runs its stage once in each of M + S - 1 ticks. Start the next microbatch as soon as the "
+            "first stage is free, and let no device run the stages of others.",
         ),
         Check(
             "sends to neighbors", 2, "training", {}, "program.sent", "cases", "at_most", SENDS, in_words=sends,
-            advice="A device sends one microbatch of activations on in each tick, and receives one gradient in each tick of the "
-            "way back. Nothing is gathered or summed but the loss.",
+            advice="A device sends one microbatch of activations on in each tick, and receives one gradient in each "
+            "tick of the way back. Nothing is gathered or summed but the loss.",
         ),
     ),
     devices=STAGES,

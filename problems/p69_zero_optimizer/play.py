@@ -50,8 +50,8 @@ def play(module):
     yield devices.sent(
         "What the devices send in your step",
         run,
-        "A scatter of the gradients and a gather of the parameters. Together, they move as many bytes over the wires as the "
-        "sum of all gradients would.",
+        "A scatter of the gradients and a gather of the parameters. Together, they move as many bytes over the wires "
+        "as the sum of all gradients would.",
     )
 
     tx = optax.chain(optax.clip_by_global_norm(MAX_NORM), optax.adam(LEARNING_RATE))

@@ -79,8 +79,8 @@ PROBLEM = Problem(
         exact("sharding after the step", 1, "training", "program.placed", words=PLACES),
         collectives(
             "collectives of the step", 3, "training", {},
-            "The program needs one `psum_scatter` of the flat gradients and one `all_gather` of the new parameters, and nothing "
-            "else. Sums of a few numbers do not count.", "many",
+            "The program needs one `psum_scatter` of the flat gradients and one `all_gather` of the new parameters, "
+            "and nothing else. Sums of a few numbers do not count.", "many",
         ),
     ),
     without={

@@ -27,8 +27,8 @@ def play(module):
         tuple(token(each) for each in kept[0][0][0]),
         (Plane(odds.tolist()),),
         f"A text says one word. The teacher says how likely each is. With {SHOWN} tokens, you store "
-        f"{odds[1].sum():.0%} of its probability at temperature 1, and {odds[-1].sum():.0%} at 4: the rest belongs to the other "
-        "tokens."
+        f"{odds[1].sum():.0%} of its probability at temperature 1, and {odds[-1].sum():.0%} at 4: the rest belongs to "
+        "the other tokens."
         if (odds.sum(axis=1) < 0.9999).any()
         else "The stored probabilities sum to 1, as if no other token were possible.",
         "probability",
@@ -66,7 +66,8 @@ def play(module):
     yield Lines(
         f"Two students with {LAYERS} of the teacher's 3 layers learn from the same {BATCH * STEPS} stories",
         tuple(Line(f"learns from {name}", steps, far) for name, far in curves.items()),
-        f"After {STEPS} steps, the student of the teacher is {soft:.2f} nats a token from it, the student of the text {hard:.2f}."
+        f"After {STEPS} steps, the student of the teacher is {soft:.2f} nats a token from it, the student of the text "
+        f"{hard:.2f}."
         + (
             " Every token of the teacher is a whole distribution."
             if soft < hard
@@ -77,8 +78,8 @@ def play(module):
     yield telling.story(
         told,
         f"A story by {LAYERS} layer that learned from 3",
-        f"Its teacher is surprised by {telling.surprise_of(gpt(), told.ids, told.given):.1f} bits a token: the student has a "
-        "third of its layers, and took a few seconds to learn.",
+        f"Its teacher is surprised by {telling.surprise_of(gpt(), told.ids, told.given):.1f} bits a token: the student "
+        "has a third of its layers, and took a few seconds to learn.",
     )
 
 

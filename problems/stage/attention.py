@@ -82,8 +82,9 @@ def _said(weights_HTT: np.ndarray, ids_T: np.ndarray, layer: int) -> str:
         return "Some weights are not numbers: every token that is computed from them is lost."
     if (ahead := future(weights_HTT)) > 1e-3:
         return (
-            f"{ahead:.0%} of the weight lies right of the diagonal, on tokens that come later. In training, the model would look "
-            "up the answer there, and its loss would be wonderful. When it writes, there is nothing to look up yet."
+            f"{ahead:.0%} of the weight lies right of the diagonal, on tokens that come later. In training, the model "
+            "would look up the answer there, and its loss would be wonderful. When it writes, there is nothing to look "
+            "up yet."
         )
     if np.abs(sums - 1).max() > 0.01:
         return f"The weights of a row sum to {sums.min():.2f} to {sums.max():.2f}. They must sum to 1."
@@ -91,12 +92,12 @@ def _said(weights_HTT: np.ndarray, ids_T: np.ndarray, layer: int) -> str:
     mine, expected = (float(each.max(-1).mean()) for each in (weights_HTT, own))
     if abs(mine - expected) > 0.02:
         return (
-            f"The largest weight of a row is {mine:.2f} on average; in the model as it was trained, {expected:.2f}. Scores on "
-            f"another scale make attention too {'sharp' if mine > expected else 'even'}."
+            f"The largest weight of a row is {mine:.2f} on average; in the model as it was trained, {expected:.2f}. "
+            f"Scores on another scale make attention too {'sharp' if mine > expected else 'even'}."
         )
     if np.abs(weights_HTT - own).max() > 0.02:
         return "These are not the weights of the model as it was trained: it takes from other tokens than it learned."
     return (
-        "Row by row, where a token looks: its weights on itself and on earlier tokens sum to 1. Right of the diagonal is the "
-        "future, and it is empty. Each head looks for something else."
+        "Row by row, where a token looks: its weights on itself and on earlier tokens sum to 1. Right of the diagonal "
+        "is the future, and it is empty. Each head looks for something else."
     )

@@ -92,8 +92,8 @@ def sent(title: str, compiled: Any, caption: str = "", limit: int = 12) -> Bars:
         caption = "The devices send each other nothing: each works alone, with what it holds."
     if any(each.kind == "all-to-all" for each in found):
         caption += (
-            " In an exchange, an array that is cut along one axis becomes one that is cut along another: each device sends a "
-            "piece of its part to every other one."
+            " In an exchange, an array that is cut along one axis becomes one that is cut along another: each device "
+            "sends a piece of its part to every other one."
         )
     return Bars(title, tuple(bars) or (Bar("nothing", 0),), unit, caption)
 
@@ -161,7 +161,8 @@ def losses(
         (
             "Both curves lie on each other: together, the devices take the step that one would take. "
             if apart < 0.01
-            else f"The curves are up to {apart:.2g} apart: together, the devices take another step than one would take. "
+            else f"The curves are up to {apart:.2g} apart: together, the devices take another step than one would "
+            "take. "
         )
         + f"Afterwards, a device holds {most:,} bytes of model and optimizer.",
     )

@@ -28,8 +28,8 @@ def lens(title: str, caption: str, text: str = TEXT, **parts: Any) -> HeatMap:
     if wrong := [(mine, theirs) for mine, theirs in zip(words[-1], own, strict=True) if mine != theirs]:
         mine, theirs = wrong[-1]
         caption += (
-            f" But of the {COLUMNS} last guesses, {len(wrong)} differ{'s' * (len(wrong) == 1)} from those of the trained model: "
-            f"yours says “{mine.strip()}” where it says “{theirs.strip()}”."
+            f" But of the {COLUMNS} last guesses, {len(wrong)} differ{'s' * (len(wrong) == 1)} from those of the "
+            f"trained model: yours says “{mine.strip()}” where it says “{theirs.strip()}”."
         )
     rows = ("embedding", *(f"block {number}" for number in range(1, POCKET.num_layers + 1)))
     columns = tuple(token(each) for each in ids_T[-COLUMNS:])

@@ -126,13 +126,14 @@ def judged(told: Told, right: nnx.Module | None = None) -> str:
     apart = np.abs(told.probabilities - probabilities(right, told.ids)[told.given - 1 :]).max() if right else 0.0
     if bits < SENSE and apart > SAME:
         return (
-            f"The trained model is surprised by {bits:.1f} bits a token, so the mistake in your code hardly shows in this text. "
-            f"But it is there: the probability of one token is {100 * apart:.1f} points away from that of a right file."
+            f"The trained model is surprised by {bits:.1f} bits a token, so the mistake in your code hardly shows in "
+            f"this text. But it is there: the probability of one token is {100 * apart:.1f} points away from that of a "
+            "right file."
         )
     if bits < SENSE:
         return (
-            f"The trained model is surprised by {bits:.1f} bits a token: this is a story as it knows them. A token is shaded by "
-            "how much it surprised your model when it wrote it."
+            f"The trained model is surprised by {bits:.1f} bits a token: this is a story as it knows them. A token is "
+            "shaded by how much it surprised your model when it wrote it."
         )
     return (
         f"The trained model is surprised by {bits:.1f} bits a token, where a right story surprises it by less than 1. "

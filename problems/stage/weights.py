@@ -106,7 +106,8 @@ def put(module: nnx.Module, arrays: Mapping[str, np.ndarray], what: str) -> nnx.
         shape = tuple(found[name].shape)
         if shape != arrays[name].shape:
             raise BadOutputError(
-                f"the parameter `{name}` of `{what}` has the shape {shape}; the trained weights have {arrays[name].shape}"
+                f"the parameter `{name}` of `{what}` has the shape {shape}; the trained weights have "
+                f"{arrays[name].shape}"
             )
         found[name].set_value(jnp.asarray(arrays[name]))
     nnx.update(module, state)

@@ -15,10 +15,13 @@ STYLES = ROOT / "tests" / "problems" / "styles"
         ("p29_numpy", "jax.random.uniform(key, (num_tokens,))", "[jax.random.uniform(jax.random.key(0))] * num_tokens",
          "the same key for every token"),
         ("p29_sorted_logits", "int(jax.random.choice(jax.random.fold_in(key, len(out)), p.size, p=p))",
-         "int(jax.random.categorical(jax.random.fold_in(key, len(out)), p))", "probabilities given to `categorical` as logits"),
-        ("p29_sorted_logits", "int(jax.random.choice(jax.random.fold_in(key, len(out)), p.size, p=p))", "int(p.argmax())",
+         "int(jax.random.categorical(jax.random.fold_in(key, len(out)), p))", "probabilities given to `categorical` as "
+             "logits"),
+        ("p29_sorted_logits", "int(jax.random.choice(jax.random.fold_in(key, len(out)), p.size, "
+            "p=p))", "int(p.argmax())",
          "greedy choice at every temperature"),
-        ("p29_sorted_logits", "(cumulative[:-1] < top_p) | (top_p == 1)", "cumulative[:-1] < top_p", "tokens lost at top_p 1"),
+        ("p29_sorted_logits", "(cumulative[:-1] < top_p) | (top_p == 1)", "cumulative[:-1] < "
+            "top_p", "tokens lost at top_p 1"),
         ("p37_rotate_half", "inv_freq = 1.0 / base", "positions, inv_freq = positions.astype(x.dtype), 1.0 / base",
          "angles computed in bfloat16"),
         ("p37_rotate_half", "positions.astype(jnp.float32)", "jnp.minimum(positions, 4999).astype(jnp.float32)",
@@ -32,7 +35,8 @@ STYLES = ROOT / "tests" / "problems" / "styles"
         ("p40_all_in_one_file", "(s <= s[:, None]) & (s >", "(s > -1) & (s >", "window without the causal condition"),
         ("p40_all_in_one_file", "(s > s[:, None] - self.reach)", "(s - s[:, None] < self.reach)",
          "window on the wrong axis, or missing"),
-        ("p40_tril_and_triu", "i % full_every == full_every - 1", "i % full_every == 0", "first layer of each group full"),
+        ("p40_tril_and_triu", "i % full_every == full_every - 1", "i % full_every == 0", "first layer of each group "
+            "full"),
         ("p41_inherited_block", 'get(f"{h}.{name}.weight"))', 'get(f"{h}.{name}.weight").T)', "kernels transposed"),
         ("p41_inherited_block", "for i in range(len(model.blocks)):", "for i in range(max(depths) + 1):",
          "layers counted in the file"),

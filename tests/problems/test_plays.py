@@ -178,7 +178,8 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     ),
     "sum divided by all targets": (
         "07", "jnp.maximum(jnp.sum(counts), 1)", "len(targets)",
-        lambda exhibits: "0.347 nats into 0.307" in exhibits[1].caption and "changes nothing" not in exhibits[1].caption,
+        lambda exhibits: "0.347 nats into 0.307" in exhibits[1].caption and "changes "
+            "nothing" not in exhibits[1].caption,
     ),
     "targets not shifted": (
         "07", "logits[:-1], token_ids[1:]", "logits[:-1], token_ids[:-1]",

@@ -49,7 +49,8 @@ def _stack_does_not_grow(exhibits: Shown) -> bool:
 PROPERTIES: dict[str, Callable[[Shown], bool]] = {
     "17": _stack_does_not_grow,
     "18": lambda shown: equal_bars(shown[0]) and lines(shown[1])["your chunks of 32"][-1] < 1e7,
-    "20": lambda shown: "largest difference" in shown[2].caption and shown[1].bars[0].value < shown[1].bars[0].other / 3,
+    "20": lambda shown: "largest "
+        "difference" in shown[2].caption and shown[1].bars[0].value < shown[1].bars[0].other / 3,
     "21": lambda shown: (
         lines(shown[2])["eight devices"][-1] < 2 and "lie on each other" in shown[2].caption and
         shown[0].planes[0].values[-1] == (0.25,) * 8
@@ -96,7 +97,8 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         bars(shown[2])[0] < bars(shown[2])[1] < bars(shown[2])[2] and equal_bars(shown[3])
     ),
     "65": lambda shown: (
-        "follows it to the end" in shown[0].caption and shown[0].text.endswith(".") and "keep their odds" in shown[3].caption
+        "follows it to the end" in shown[0].caption and shown[0].text.endswith(".") and "keep their "
+            "odds" in shown[3].caption
     ),
     # These train.
     "19": lambda shown: (
@@ -208,7 +210,8 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "21", 'PartitionSpec("data", None)', "PartitionSpec()", lambda shown: "not in quarters" in shown[0].caption,
     ),
     "every device has the whole state": (
-        "22", "NamedSharding(mesh, fsdp_spec(leaf.shape, mesh.shape[\"data\"]))", "NamedSharding(mesh, PartitionSpec())",
+        "22", "NamedSharding(mesh, fsdp_spec(leaf.shape, mesh.shape[\"data\"]))", "NamedSharding(mesh, "
+            "PartitionSpec())",
         lambda shown: "Not cut into eighths" in shown[0].caption and "holds 100%" in shown[1].caption,
     ),
     "biases that are not counted": (
@@ -231,11 +234,13 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         lambda shown: "do not sum to 1" in shown[0].caption,
     ),
     "the norm of one part": (
-        "69", 'jnp.sqrt(jax.lax.psum(jnp.sum(jnp.square(gradient_n)), "data"))', "jnp.sqrt(jnp.sum(jnp.square(gradient_n)))",
+        "69", 'jnp.sqrt(jax.lax.psum(jnp.sum(jnp.square(gradient_n)), '
+            '"data"))', "jnp.sqrt(jnp.sum(jnp.square(gradient_n)))",
         lambda shown: "not that of the whole" in shown[3].caption,
     ),
     "the gradient cut between stages": (
-        "68", 'jax.lax.ppermute(y_BD, "stage", onward)', 'jax.lax.stop_gradient(jax.lax.ppermute(y_BD, "stage", onward))',
+        "68", 'jax.lax.ppermute(y_BD, "stage", onward)', 'jax.lax.stop_gradient(jax.lax.ppermute(y_BD, "stage", '
+            'onward))',
         lambda shown: "does not reach every stage" in shown[3].caption,
     ),
     "kept tokens renormalized": (
@@ -244,7 +249,8 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         lambda shown: "as if no other token" in shown[0].caption,
     ),
     "a bound that is far too small": (
-        "45", "return from_kernel_TF + from_x_TF", "return from_kernel_TF / 50", lambda shown: "not one" in shown[2].caption,
+        "45", "return from_kernel_TF + from_x_TF", "return from_kernel_TF / "
+            "50", lambda shown: "not one" in shown[2].caption,
     ),
 }  # fmt: skip
 

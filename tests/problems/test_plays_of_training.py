@@ -145,18 +145,21 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "diverges": ("14", "optax.adam(0.03)", "optax.sgd(60.0)", lambda shown: "diverges" in shown[0].caption),
     "no shards": ("16", "[shard::num_shards]", "", lambda shown: "Not once each" in shown[1].caption),
     "zero gradients counted": (
-        "13", "state.skipped + jnp.where(finite, 0, 1)", "state.skipped", lambda shown: "not what happened" in shown[1].caption,
+        "13", "state.skipped + jnp.where(finite, 0, 1)", "state.skipped", lambda shown: "not what "
+            "happened" in shown[1].caption,
     ),
     "not clipped": ("11", "leaf * factor", "leaf", lambda shown: "jumps" in shown[0].caption),
     "state of a skipped step kept": (
         "13", "jax.lax.cond(finite, take, skip)", "take()", lambda shown: "ends, too" in shown[0].caption,
     ),
     "remainder lost": (
-        "15", "missing = -len(token_ids) % context", "missing, token_ids = 0, token_ids[: len(token_ids) // context * context]",
+        "15", "missing = -len(token_ids) % context", "missing, token_ids = 0, token_ids[: len(token_ids) // context * "
+            "context]",
         lambda shown: "not where they were" in shown[1].caption,
     ),
     "cache position off by one": (
-        "30", '{"position": position + 1,', '{"position": position + 2,', lambda shown: "another one" in shown[1].caption,
+        "30", '{"position": position + 1,', '{"position": position + 2,', lambda shown: "another "
+            "one" in shown[1].caption,
     ),
     "B not zero": (
         "31", "jnp.zeros((rank, d_out))", "jax.random.normal(rngs.params(), (rank, d_out))",

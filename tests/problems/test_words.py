@@ -20,21 +20,24 @@ pytestmark = pytest.mark.fast
          "a story of 3 tokens for 3 positions raised ValueError; 3 expected"),
         ("09", "five updates", "update.2.blocks.0.kernel", (0, 1), "7",
          "the update of `blocks.0.kernel[0, 1]` at step 2 is 7, expected 3"),
-        ("09", "first update", "update.0.temperature", (), "7", "the update of `temperature` at step 0 is 7, expected 3"),
+        ("09", "first update", "update.0.temperature", (), "7", "the update of `temperature` at step 0 is 7, expected "
+            "3"),
         ("10", "warm-up", "rate.warmup", (2,), "7", "the rate at step 2 is 7, expected 3"),
         ("10", "cosine", "rate.cosine", (1,), "7", "the rate at step 5 is 7, expected 3"),
         ("10", "after decay_steps", "rate.after", (1,), "7", "the rate at step 13 is 7, expected 3"),
         ("10", "a long run", "rate.cosine", (1,), "7", "the rate at step 20,753 is 7, expected 3"),
         ("10", "inside an optimizer", "rate", (2,), "7", "the rate at step 2 is 7, expected 3"),
         ("10", "stable, then a line", "rate.decay", (1,), "7", "the rate at step 10 is 7, expected 3"),
-        ("13", "bad steps skipped", "update.2.z.0.bias", (1,), "7", "the update of `z.0.bias[1]` at step 2 is 7, expected 3"),
+        ("13", "bad steps skipped", "update.2.z.0.bias", (1,), "7", "the update of `z.0.bias[1]` at step 2 is 7, "
+            "expected 3"),
         ("13", "skipped steps counted", "skipped.4", (), "7", "`skipped` after step 4 is 7, expected 3"),
         ("13", "inner state unchanged by bad steps", "inner.1", (0,), "7",
          "the inner mean of `z.0.bias[0]` after all steps is 7, expected 3"),
         ("14", "last loss near 0", "last_loss", (), "nan",
          "the training diverges: the loss after 150 steps is nan, expected 3"),
         ("14", "last loss near 0", "last_loss", (), "57",
-         "the training diverges: the loss after 150 steps is 57, above ln V = 3.00 of a model that knows nothing; expected 3"),
+         "the training diverges: the loss after 150 steps is 57, above ln V = 3.00 of a model that knows nothing; "
+         "expected 3"),
         ("14", "last loss near 0", "last_loss", (), "2.9", "the loss after 150 steps is 2.9, expected 3"),
         ("14", "every token repeated", "repeats", (4,), "7", "after the run, token 4 is answered with 7, expected 3"),
         ("29", "greedy text", "text.depends_on_key", (), "1",
@@ -46,9 +49,11 @@ pytestmark = pytest.mark.fast
         ("29", "frequencies of drawn tokens", "frequencies.outside_top_k", (), "1",
          "tokens are drawn that `top_k` excludes"),
         ("29", "greedy text", "text", (1,), "7", ""),
-        ("29", "end before the stop token", "stopped", (1,), "-1", "your text ends after 1 token, and token 3 must follow"),
+        ("29", "end before the stop token", "stopped", (1,), "-1", "your text ends after 1 token, and token 3 must "
+            "follow"),
         ("46", "memory of the state", "carried_bytes", (), "7", "parameters and state take 7 bytes; 3 are allowed"),
-        ("48", "only the chosen experts run", "work", (), "7", "the forward pass executes 7 scalar operations; 3 are allowed"),
+        ("48", "only the chosen experts run", "work", (), "7", "the forward pass executes 7 scalar operations; 3 are "
+            "allowed"),
         ("49", "blocks sent to neighbors only", "exchanged.turns", (), "7",
          "`ppermute` sends as much as 7 turns of all keys and values, expected at most 3"),
         ("63", "memory of one step", "program.temporary_bytes", (), "7",
@@ -56,7 +61,8 @@ pytestmark = pytest.mark.fast
         ("64", "answers", "served.batches", (2, 1, 0), "-1",
          "call 2 of `run`, counted from 0, has no work for 'b'; expected: it starts 'b' at position 3"),
         ("66", "size of the cache", "program.cache_bytes", (), "7", "the cache takes 7 bytes, expected 3"),
-        ("16", "each example once per epoch", "times_seen", (1, 5), "0", "row 5 is read 0 times in epoch 1, expected 3"),
+        ("16", "each example once per epoch", "times_seen", (1, 5), "0", "row 5 is read 0 times in epoch 1, expected "
+            "3"),
         ("16", "resumes at the right batch", "resumed.at_batch", (3,), "7",
          "after a resume of shard 1 with the state of batch 5, the next batch is batch 7, expected batch 3"),
         ("16", "resumes at the right batch", "resumed.continues", (1,), "0",
@@ -70,11 +76,12 @@ pytestmark = pytest.mark.fast
         ("42", "ids", "encoding.n_vocab", (), "7", "the encoding has 7 ids (`n_vocab`), expected 3"),
         ("42", "ids", "encoding.round_trip", (), "0", "decoding the ids does not give the text again"),
         ("45", "product of int8 numbers", "products.int8", (), "0",
-         "products of two int8 operands with an int32 result must multiply all T · D · F = 4,194,304 pairs of codes, and they "
-         "multiply fewer"),
+         "products of two int8 operands with an int32 result must multiply all T · D · F = 4,194,304 pairs of codes, "
+         "and they multiply fewer"),
         ("45", "product of int8 numbers", "products.other", (), "1",
          "besides products of int8 numbers, the program takes at least T · D · F / 4 = 1,048,576 operations"),
-        ("44", "a kernel for an accelerator", "tpu.has_a_kernel", (), "0", "the program for a TPU has no kernel that multiplies"),
+        ("44", "a kernel for an accelerator", "tpu.has_a_kernel", (), "0", "the program for a TPU has no kernel that "
+            "multiplies"),
         ("44", "a kernel for an accelerator", "tpu.numbers_outside", (), "7",
          "the program for a TPU has arithmetic outside of kernels, on 7 numbers in all; expected none"),
         ("46", "kernels: all updates", "kernels.ff1.kernel", (2, 0, 1), "7",

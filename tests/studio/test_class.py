@@ -27,7 +27,8 @@ IDEA = replace(REPORT, misconception=MisconceptionRow("no shift", "Row t must pr
 def attempt(learner: str, verdict: str, score: int, **fields: object) -> StoredAttempt:
     source = fields.pop("source", "")
     return StoredAttempt(
-        learner, NAME, f"of {learner}", "key", f"{NAME}.py", verdict, score, PROBLEM.points, sources={NAME: source}, **fields
+        learner, NAME, "of "
+            f"{learner}", "key", f"{NAME}.py", verdict, score, PROBLEM.points, sources={NAME: source}, **fields
     )  # fmt: skip
 
 

@@ -80,7 +80,8 @@ def test_paths_that_lead_out_of_an_archive(tmp_path: Path):
         tmp_path / "all.zip", {f"ada/../../{NAME}.py": GOOD, f"bob/{NAME}.py": GOOD, f"/cleo/{NAME}.py": GOOD}
     )
     assert refusals(source) == {
-        "ada": "has a path that leads out of the archive", "bob": "", "cleo": "has a path that leads out of the archive",
+        "ada": "has a path that leads out of the archive", "bob": "", "cleo": "has a path that leads out of the "
+            "archive",
     }  # fmt: skip
 
 

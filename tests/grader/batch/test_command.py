@@ -37,7 +37,8 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, school_class: Path, se
     results = rows(out)
     assert {learner: (row["verdict"], row["score"]) for learner, row in results.items()} == {
         "Ada Lovelace": ("PASS", "6"), "Zoë": ("FAIL", "1"), "'=cmd": ("NOT ATTEMPTED", "0"), "quits": ("ERROR", "0"),
-        "copy of Zoë": ("FAIL", "1"), "loops": ("TIMEOUT", "0"), "nothing": ("NOT ATTEMPTED", "0"), "broken": ("ERROR", "0"),
+        "copy of Zoë": ("FAIL", "1"), "loops": ("TIMEOUT", "0"), "nothing": ("NOT "
+            "ATTEMPTED", "0"), "broken": ("ERROR", "0"),
     }  # fmt: skip
     assert results["Zoë"]["misconception"] == NO_SHIFT
     assert results["nothing"]["message"] == NO_FILE

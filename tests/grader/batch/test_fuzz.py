@@ -116,8 +116,8 @@ MOODLE = (
     'Participant 1,Ada,a@x,,10,"Monday, 2 November 2026, 10:00 PM"\n'
 )
 RULES = (
-    "timezone: Europe/Berlin\ndue: {01-03: 2026-11-02 23:59, 07: 2026-11-09}\ngrace: 15 minutes\nlate_days: 3\npenalty: 10%\n"
-    "extensions: {ada: 2 days, bob: {07: 1 week}}\n"
+    "timezone: Europe/Berlin\ndue: {01-03: 2026-11-02 23:59, 07: 2026-11-09}\ngrace: 15 minutes\nlate_days: "
+    "3\npenalty: 10%\nextensions: {ada: 2 days, bob: {07: 1 week}}\n"
 )
 TABLES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "canvas": (CANVAS, roster.read), "moodle": (MOODLE, roster.read), "rules": (RULES, deadlines.read),

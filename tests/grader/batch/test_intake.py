@@ -114,7 +114,8 @@ def test_gradescope_submissions_of_the_same_person_are_one_learners(tmp_path: Pa
     metadata = "".join(row.format(n, *person) for n, person in enumerate(people))
     submissions = read(zipped(tmp_path / "e.zip", {"export/submission_metadata.yml": metadata, **files}))
     assert {item.learner: item.submission.sources[NAME] for item in submissions.items} == {
-        "Ada (17)": "x = 0\n", "Ada (18)": "x = 2\n", "Eve (17), submission_3": "x = 3\n", "Eve (17), submission_4": "x = 4\n",
+        "Ada (17)": "x = 0\n", "Ada (18)": "x = 2\n", "Eve (17), submission_3": "x = "
+            "3\n", "Eve (17), submission_4": "x = 4\n",
     }  # fmt: skip
     assert ids(submissions)["Eve (17), submission_3"] == (), "a name is no id"
 

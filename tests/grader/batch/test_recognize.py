@@ -31,9 +31,12 @@ def label(name: str) -> str | None:
 @pytest.mark.parametrize(
     "name",
     [
-        "p07_next_token_loss.py", "P07_Next_Token_Loss.PY", "7.py", "p7.ipynb", "07.py", "07 (2).py", "p07_next_token_loss(1).py",
-        "p07_next_token_loss_final.py", "p07_next_token_loss-copy.py", "p07_next_token_loss - Copy (3).py", "p07_final_FINAL2.py",
-        "next_token_loss.py", "NextTokenLoss.py", "next-token-loss v2.py", "problem7.py", "Problem 07 Ada Lovelace.py", "hw-7.py",
+        "p07_next_token_loss.py", "P07_Next_Token_Loss.PY", "7.py", "p7.ipynb", "07.py", "07 "
+            "(2).py", "p07_next_token_loss(1).py",
+        "p07_next_token_loss_final.py", "p07_next_token_loss-copy.py", "p07_next_token_loss - Copy "
+            "(3).py", "p07_final_FINAL2.py",
+        "next_token_loss.py", "NextTokenLoss.py", "next-token-loss v2.py", "problem7.py", "Problem 07 Ada "
+            "Lovelace.py", "hw-7.py",
         "p07_next_token_loss_ada-2.py",
     ],
 )  # fmt: skip
@@ -68,7 +71,8 @@ def test_what_a_file_defines():
         assert recognize.by_definitions(submitted("attention.py", f"import jax\n{text}")) == {"p02_causal_attention"}
     notebook = {"cells": [{"cell_type": "code", "source": ["import jax\n", "class CausalMHA(nnx.Module):\n"]}]}
     assert recognize.by_definitions(submitted("homework.ipynb", json.dumps(notebook))) == {"p03_causal_mha"}
-    others = ("causal_attention(q)\n", "  def causal_attention(): ...\n", "def causal_attention_2(): ...\n", "layer_norm == 3\n",
+    others = ("causal_attention(q)\n", "  def causal_attention(): ...\n", "def causal_attention_2(): "
+        "...\n", "layer_norm == 3\n",
               "def save(): ...\n")  # fmt: skip
     for text in others:  # called, inside another, another name, compared, an entry of three problems
         assert recognize.by_definitions(submitted("attention.py", text)) == set()

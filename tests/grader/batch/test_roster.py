@@ -60,8 +60,8 @@ def test_canvas_gets_its_own_columns_back(tmp_path: Path):
     assert submissions.learners == ["eve17 (99)", "Hopper, Grace (18)", "lovelaceada (17)"]
     assert enrollment.notes == [
         "'eve17 (99)' is not in the roster, and so in no gradebook",
-        "1 student of the roster handed in nothing. Canvas' export has the file of only one member of each group: if they worked "
-        "in groups, name these with --groups",
+        "1 student of the roster handed in nothing. Canvas' export has the file of only one member of each group: if "
+        "they worked in groups, name these with --groups",
     ]
     assert submissions.people["lovelaceada (17)"].canvas == ("17",)
     _, points, ada, grace, _ = gradebook(tmp_path, rows, enrollment, 5.5)
@@ -154,7 +154,8 @@ def test_a_roster_of_github_classroom(tmp_path: Path):
 
 def test_canvas_skips_no_column_of_ours():
     for title, column in {
-        "Final Scores": "07 final scores", "The Current Grade": "07 The current grade", "Attention (2)": "07 Attention [2]"
+        "Final Scores": "07 final scores", "The Current Grade": "07 The current grade", "Attention "
+            "(2)": "07 Attention [2]"
     }.items():  # fmt: skip
         assert Assignment.of(replace(PROBLEM, title=title)).title == column
     assert Assignment.of(PROBLEM).title == TITLE

@@ -128,5 +128,6 @@ def test_a_term(grade: Grade, tmp_path: Path):
     assert "To grade: 0." not in regraded.out
     assert {row["because"] for row in table(term.results / "changes.csv")} == {
         "the points of its checks changed", "by hand: shown in person",
-        "the problem, the grader or a package changed", "the problem, the grader or a package changed; kept, grading gives 0",
+        "the problem, the grader or a package changed", "the problem, the grader or a package changed; kept, grading "
+            "gives 0",
     }  # fmt: skip

@@ -58,7 +58,8 @@ TRAPS: dict[str, tuple[str, bytes, str, str]] = {
     "raises half a character": (PY, b'raise ValueError("\\ud800\\x1b[31m[/b]\\x00" * 9)', "ERROR", "ValueError"),
     "not UTF-8": (PY, b"# caf\xe9\n" + GOOD.encode(), "ERROR", "is not UTF-8"),
     "bomb": ("work.zip", zip_of(p07__py=b"#" * (80 << 20)), "ERROR", "would be 80 MiB unpacked"),
-    "zip in zip": ("work.zip", zip_of(inner__zip=zip_of(p07__py=GOOD.encode())), "NOT ATTEMPTED", "an archive inside an archive"),
+    "zip in zip": ("work.zip", zip_of(inner__zip=zip_of(p07__py=GOOD.encode())), "NOT "
+        "ATTEMPTED", "an archive inside an archive"),
     "honest zip": ("work.zip", zip_of(p07__py=GOOD.encode(), notes__txt=b""), "PASS", ""),
 }  # fmt: skip
 
@@ -91,7 +92,8 @@ def test_a_class_of_traps(grade: Grade, trapped: Path, seed: Path, tmp_path: Pat
     expected["\\x1b]0;owned\\x07\\x1b[31m"] = expected.pop("\x1b]0;owned\x07\x1b[31m")
     expected["'＝1+1;'=cmd"] = expected.pop("＝1+1;=cmd")
     expected |= {
-        "Zo\\xeb": ("PASS", ""), "link": ("ERROR", "link is a symbolic link"), "linked file": ("ERROR", "is a symbolic link"),
+        "Zo\\xeb": ("PASS", ""), "link": ("ERROR", "link is a symbolic link"), "linked "
+            "file": ("ERROR", "is a symbolic link"),
     }  # fmt: skip
     assert {learner: row["verdict"] for learner, row in results.items()} == {
         learner: verdict for learner, (verdict, _) in expected.items()
@@ -115,12 +117,11 @@ def test_a_class_of_traps(grade: Grade, trapped: Path, seed: Path, tmp_path: Pat
 def test_the_judge_reads_them_in_bounded_time_and_memory(trapped: Path):
     """Seen: 0.35 s and 95 MiB. The bounds leave room for a busy machine; parsing the 7 MB took 137 s and 3.8 GB."""
     program = (
-        "import re, sys, time\n"
-        f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "from pathlib import Path\nfrom grader.batch import intake\nfrom grader.batch.faults import Faults\n"
-        "from grader.course import catalog\n"
-        f"intake.read(Path({str(trapped)!r}), [catalog.find('07')], Faults(Path('log')))\n"
-        "print(time.process_time(), int(re.search('VmHWM:\\\\s+(\\\\d+)', Path('/proc/self/status').read_text())[1]) >> 10)\n"
+        f"import re, sys, time\nsys.path.insert(0, {str(ROOT)!r})\nfrom pathlib import Path\nfrom grader.batch import "
+        "intake\nfrom grader.batch.faults import Faults\nfrom grader.course import "
+        f"catalog\nintake.read(Path({str(trapped)!r}), [catalog.find('07')], "
+        "Faults(Path('log')))\nprint(time.process_time(), int(re.search('VmHWM:\\\\s+(\\\\d+)', "
+        "Path('/proc/self/status').read_text())[1]) >> 10)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     seconds, mebibytes = map(float, done.stdout.split())

@@ -100,13 +100,17 @@ def test_a_course_that_is_not_there(grade: Grade, tmp_path: Path):
 @pytest.mark.parametrize(
     ("file", "text", "command", "complaint"),
     [
-        (f"problems/{NAME}/problem.py", "PROBLEM = (", "problem 01", f"{NAME}/problem.py cannot be imported: SyntaxError"),
-        (f"problems/{NAME}/problem.py", "raise SystemExit(0)", "problem 01", "problem.py cannot be imported: SystemExit"),
+        (f"problems/{NAME}/problem.py", "PROBLEM = (", "problem 01", f"{NAME}/problem.py cannot be imported: "
+            "SyntaxError"),
+        (f"problems/{NAME}/problem.py", "raise SystemExit(0)", "problem 01", "problem.py cannot be imported: "
+            "SystemExit"),
         (f"problems/{NAME}/problem.py", "x = 1", "problem 01", f"problems/{NAME}/problem.py must define PROBLEM"),
-        (f"problems/{NAME}/problem.py", None, "problem 01", f"problems/{NAME}/problem.py cannot be imported: FileNotFoundError"),
+        (f"problems/{NAME}/problem.py", None, "problem 01", f"problems/{NAME}/problem.py cannot be imported: "
+            "FileNotFoundError"),
         (f"problems/{NAME}/page.md", None, "show 01", f"problems/{NAME}/page.md cannot be read: No such file"),
         (f"problems/{NAME}/stub.py", None, "problem 01", f"problems/{NAME}/stub.py cannot be read: No such file"),
-        (f"problems/{NAME}/probes.py", "def f(:", "problem 01", f"problems/{NAME}/probes.py cannot be imported: SyntaxError"),
+        (f"problems/{NAME}/probes.py", "def f(:", "problem 01", f"problems/{NAME}/probes.py cannot be imported: "
+            "SyntaxError"),
         (f"solutions/{NAME}.py", None, "problem 01", f"its reference SIGNALS/solutions/{NAME}.py is missing"),
         (f"solutions/{NAME}.py", "+moving_average(1, 2)", f"problem 01 {STYLE}", "of problem 01 fails: TypeError"),
         (f"solutions/{NAME}.toml", "[[misconception", "problem 01", f"solutions/{NAME}.toml cannot be read"),

@@ -75,7 +75,8 @@ def test_a_script_runs_the_failing_case(grade: Grade, tmp_path, wrong_attention)
     assert "12 of 12 values differ" in run.stdout
     assert "-0.1074*" in run.stdout
 
-    debugged = python(tmp_path, "-m", "pdb", "-c", f"break {wrong_attention.name}:13", "-c", "continue", "-c", "p q.shape",
+    debugged = python(tmp_path, "-m", "pdb", "-c", "break "
+        f"{wrong_attention.name}:13", "-c", "continue", "-c", "p q.shape",
                       "-c", "quit", script.name)  # fmt: skip
     assert "(4, 3)" in debugged.stdout, debugged.stdout + debugged.stderr
 

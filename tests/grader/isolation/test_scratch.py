@@ -25,7 +25,8 @@ TREES = {
         "for path in ('a/b/c/file', 'a/b/c', 'a/b', 'a', '.'):\n    os.chmod(path, 0)\n"
     ),
     "names of any bytes": (
-        "for name in (b'\\xff\\n', b'-rf', b'a' * 255):\n    os.mkdir(name)\n    open(name + b'/' + name, 'w').close()\n"
+        "for name in (b'\\xff\\n', b'-rf', b'a' * 255):\n    os.mkdir(name)\n    open(name + b'/' + name, "
+        "'w').close()\n"
     ),
     "links, pipes and sockets": (
         "import socket\nos.symlink('KEPT', 'file')\nos.symlink('KEPT/..', 'folder')\nos.symlink('.', 'itself')\n"
@@ -121,8 +122,8 @@ def test_the_next_judge_removes_the_scratch_folders_of_a_killed_one(grade: Grade
 @pytest.mark.fast
 def test_without_memory_the_temporary_folder_is_used(tmp_path: Path):
     program = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from pathlib import Path; from grader.isolation import scratch\n"
-        f"scratch.MEMORY = Path({str(tmp_path / 'missing')!r}); print(scratch.create())"
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from pathlib import Path; from grader.isolation import "
+        f"scratch\nscratch.MEMORY = Path({str(tmp_path / 'missing')!r}); print(scratch.create())"
     )
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)

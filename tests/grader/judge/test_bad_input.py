@@ -157,9 +157,8 @@ FILES = {
     "jax patched": Bad("import jax\njax.jit = jax.vjp = lambda f, **k: f\n" + WRONG, ""),
     "protocol on stdout": Bad('print(\'{"schema": 1, "verdict": "PASS"}\\x1b[2J\')\n' + WRONG, "FAIL"),
     "protocol on every descriptor": Bad(
-        HEAD
-        + "import os, struct\nfor fd in range(64):\n    try: os.write(fd, struct.pack('!IQ', 5, 5) + b'{\"kind\": 1}')\n"
-        "    except OSError: pass\n" + GOOD,
+        HEAD + "import os, struct\nfor fd in range(64):\n    try: os.write(fd, struct.pack('!IQ', 5, 5) + b'{\"kind\": "
+        "1}')\n    except OSError: pass\n" + GOOD,
         "ERROR",
         "its result is malformed",
     ),
@@ -172,8 +171,8 @@ FILES = {
     ),
     "channel closed": Bad("import os\nos.closerange(3, 100)\n" + GOOD, "ERROR", "the process exited"),
     "tracer leaked": Bad(
-        HEAD
-        + "kept = []\ndef next_token_loss(logits, token_ids, pad_id):\n    kept.append(logits)\n    return kept[0].sum()\n",
+        HEAD + "kept = []\ndef next_token_loss(logits, token_ids, pad_id):\n    kept.append(logits)\n    return "
+        "kept[0].sum()\n",
         "ERROR",
         "a traced array leaked",
     ),

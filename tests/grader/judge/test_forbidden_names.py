@@ -57,26 +57,32 @@ def test_references_and_other_styles_are_allowed(problem):
         ("04", f"from flax.nnx import LayerNorm as L\n{NORM}return L(4)(x)", "flax.nnx.LayerNorm"),
         ("04", f"import flax\nn = flax.nnx\n{NORM}return n.LayerNorm(4)(x)", "flax.nnx.LayerNorm"),
         ("04", f"from flax import nnx\nbase = nnx.LayerNorm\n{NORM}return base(4)(x)", "flax.nnx.LayerNorm"),
-        ("04", f"from flax import nnx\nclass Mine(nnx.LayerNorm):\n    pass\n{NORM}return Mine(4)(x)", "flax.nnx.LayerNorm"),
+        ("04", f"from flax import nnx\nclass Mine(nnx.LayerNorm):\n    pass\n{NORM}return "
+            "Mine(4)(x)", "flax.nnx.LayerNorm"),
         ("04", f"from flax import nnx\n{NORM}return nnx.GroupNorm(4, num_groups=1)(x)", "flax.nnx.GroupNorm"),
         ("04", f"from flax import nnx\n{NORM}return nnx.WeightNorm(x, rngs=nnx.Rngs(0))(0)", "flax.nnx.WeightNorm"),
         ("04", f"from flax import nnx\n{NORM}return nnx.SpectralNorm(x, rngs=nnx.Rngs(0))(0)", "flax.nnx.SpectralNorm"),
         ("04", f"import flax.linen as nn\n{NORM}return nn.RMSNorm()(x)", "flax.linen.RMSNorm"),
         ("04", f"import jax\n{NORM}return jax.nn.standardize(x)", "jax.nn.standardize"),
         ("04", f"from jax import nn\n{NORM}return getattr(nn, 'standardize')(x)", "jax.nn.standardize"),
-        ("04", f"from flax import nnx\nT = dict()\nT['n'] = nnx.LayerNorm\n{NORM}return T['n'](4)(x)", "flax.nnx.LayerNorm"),
+        ("04", f"from flax import nnx\nT = dict()\nT['n'] = nnx.LayerNorm\n{NORM}return "
+            "T['n'](4)(x)", "flax.nnx.LayerNorm"),
         ("09", f"import optax\n{ADAM}return optax.adamw(*args)", "optax.adamw"),
         ("09", f"import optax\n{ADAM}return optax.lamb(*args)", "optax.lamb"),
         ("09", f"import optax\n{ADAM}return optax.contrib.ademamix(*args)", "optax.contrib.ademamix"),
-        ("09", f"from optax import transforms\n{ADAM}return transforms.scale_by_adam()", "optax.transforms.scale_by_adam"),
+        ("09", f"from optax import transforms\n{ADAM}return "
+            "transforms.scale_by_adam()", "optax.transforms.scale_by_adam"),
         ("10", "import optax\ndef warmup_cosine(*a):\n    return optax.join_schedules(a, [])", "optax.join_schedules"),
         ("11", "import optax\ndef clip_by_global_norm(g, m):\n    return optax.projections.projection_l2_ball(g, m)",
          "optax.projections.projection_l2_ball"),
-        ("13", "import optax\ndef finite_guard(inner):\n    return optax.apply_if_finite(inner, 9)", "optax.apply_if_finite"),
+        ("13", "import optax\ndef finite_guard(inner):\n    return optax.apply_if_finite(inner, "
+            "9)", "optax.apply_if_finite"),
         ("36", "from flax import nnx\nclass Dropout(nnx.Dropout):\n    pass", "flax.nnx.Dropout"),
-        ("38", "from flax import nnx\nclass RMSNorm(nnx.Module):\n    def __call__(self, x):\n        return nnx.RMSNorm(4)(x)",
+        ("38", "from flax import nnx\nclass RMSNorm(nnx.Module):\n    def __call__(self, x):\n        return "
+            "nnx.RMSNorm(4)(x)",
          "flax.nnx.RMSNorm"),
-        ("38", ROWS.format("WeightNorm(Rows(x.T), use_scale=False, feature_axes=-1, rngs=nnx.Rngs(0))"), "flax.nnx.WeightNorm"),
+        ("38", ROWS.format("WeightNorm(Rows(x.T), use_scale=False, feature_axes=-1, "
+            "rngs=nnx.Rngs(0))"), "flax.nnx.WeightNorm"),
         ("38", ROWS.format("SpectralNorm(Rows(x[:1]), rngs=nnx.Rngs(0))"), "flax.nnx.SpectralNorm"),
     ],
 )  # fmt: skip
@@ -89,7 +95,8 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
     ("text", "what"),
     [
         (f"import sys\nfrom flax import nnx\n{NORM}return sys.modules['flax.nnx'].LayerNorm(4)(x)", "sys.modules"),
-        (f"import importlib\n{NORM}return importlib.import_module('flax.nnx').LayerNorm(4)(x)", "importlib.import_module"),
+        (f"import importlib\n{NORM}return "
+            "importlib.import_module('flax.nnx').LayerNorm(4)(x)", "importlib.import_module"),
         (f"{NORM}return __import__('flax.nnx').nnx.LayerNorm(4)(x)", "__import__"),
         (f"{NORM}return eval('x')", "eval"),
         (f"exec(compile('def layer_norm(): pass', 'elsewhere.py', 'exec'))\n{NORM}return x", "exec"),
@@ -103,20 +110,25 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
         (f"from flax import nnx\n{NORM}return nnx.Module.__subclasses__()[0](x)", "__subclasses__"),
         (f"import gc\n{NORM}return gc.get_objects()[0](x)", "gc.get_objects"),
         (f"import pickle\n{NORM}return pickle.loads(b'cflax.nnx\\nLayerNorm\\n.')", "pickle.loads"),
-        (f"import operator\nfrom flax import nnx\n{NORM}return operator.attrgetter('LayerNorm')(nnx)", "operator.attrgetter"),
+        (f"import operator\nfrom flax import nnx\n{NORM}return "
+            "operator.attrgetter('LayerNorm')(nnx)", "operator.attrgetter"),
         (f"import threading\n{NORM}return threading.Thread(target=print)", "threading.Thread"),
         (f"{NORM}return (lambda: (yield))().gi_frame.f_globals", "f_globals"),
-        (f"from jax._src.nn.functions import standardize\n{NORM}return standardize(x)", "jax._src.nn.functions.standardize"),
+        (f"from jax._src.nn.functions import standardize\n{NORM}return "
+            "standardize(x)", "jax._src.nn.functions.standardize"),
         (f"import jax\nimport jax.numpy as jnp\njnp.mean = jax.nn.relu\n{NORM}return jnp.mean(x)", "jax.numpy.mean"),
         (f"from unittest.mock import patch\n{NORM}return patch('flax.nnx.LayerNorm')", "unittest.mock.patch"),
         (f"import dataclasses\n{NORM}return dataclasses.sys.modules['flax']", "dataclasses.sys.modules"),
         (f"from flax.nnx import *\n{NORM}return LayerNorm(4)(x)", "flax.nnx"),
-        (f"import string\nfrom flax import nnx\n{NORM}return string.Formatter().get_field('0.__init__', (nnx.Linear,), {{}})",
+        (f"import string\nfrom flax import nnx\n{NORM}return string.Formatter().get_field('0.__init__', (nnx.Linear,), "
+            "{})",
          "string.Formatter"),
         (f"import typing\n{NORM}return typing.operator.attrgetter('a')", "typing.operator.attrgetter"),
-        (f"from flax import nnx\ndef get(x, name):\n    return getattr(x, name)\n{NORM}return get(nnx.Linear, 'y')", "getattr"),
+        (f"from flax import nnx\ndef get(x, name):\n    return getattr(x, name)\n{NORM}return get(nnx.Linear, "
+            "'y')", "getattr"),
         (f"import p99_made\n{NORM}return p99_made.norm(x)", "p99_made.norm"),
-        (f"import jax.numpy as n\n{NORM}return n.mean(x)\ndef unused():\n    import math as n", "n (imported twice).mean"),
+        (f"import jax.numpy as n\n{NORM}return n.mean(x)\ndef unused():\n    import math as "
+            "n", "n (imported twice).mean"),
         (f"from jax.numpy import mean as f\ndef f(x):\n    return eval('x')\n{NORM}return f(x)", "eval"),
         (f"if __name__ == '__main__':\n    pass\nelse:\n    eval('x')\n{NORM}return x", "eval"),
         (f"__name__ = '__main__'\nif __name__ == '__main__':\n    eval('x')\n{NORM}return x", "eval"),
@@ -127,37 +139,47 @@ def test_what_does_the_work_is_refused_by_its_name(number: str, text: str, name:
         (f"import enum\n{NORM}return enum.bltns.eval('x')", "enum.bltns.eval"),
         (f"import logging\nt = logging.traceback\n{NORM}return t.sys.modules['flax.nnx'].LayerNorm(4)(x)",
          "logging.traceback.sys.modules"),
-        (f"{NORM}match layer_norm:\n        case object(__globals__=names):\n            return names['x']", "__globals__"),
+        (f"{NORM}match layer_norm:\n        case object(__globals__=names):\n            return "
+            "names['x']", "__globals__"),
         (f"from typing_extensions import get_annotations\n{NORM}return get_annotations(x, eval_str=True)",
          "typing_extensions.get_annotations"),
-        (f"class B: pass\nsetattr(B, '__annotations__', {{'x,f()': int}})\n{NORM}return dataclass(B)() == x", "__annotations__"),
+        (f"class B: pass\nsetattr(B, '__annotations__', {{'x,f()': int}})\n{NORM}return dataclass(B)() == "
+            "x", "__annotations__"),
         (f"import jaxtyping as jt\n{NORM}return isinstance(x, jt.Float[object, '{{f(x)}}'])", "text of a shape"),
-        (f"from flax import nnx\ntry:\n    nnx.a\nexcept AttributeError as e:\n    n = e.obj\n{NORM}return n.LayerNorm(4)(x)",
+        (f"from flax import nnx\ntry:\n    nnx.a\nexcept AttributeError as e:\n    n = e.obj\n{NORM}return "
+            "n.LayerNorm(4)(x)",
          "obj"),
-        (f"import functools\n{NORM}functools.update_wrapper(x, f, ('__builtins__',), ())\n    return x", "names of attributes"),
+        (f"import functools\n{NORM}functools.update_wrapper(x, f, ('__builtins__',), ())\n    return "
+            "x", "names of attributes"),
         (f"import functools\nwrap = functools.wraps\n{NORM}return wrap(x)", "functools.wraps"),
         (f"from functools import partial, update_wrapper as w\np = partial(w)\n{NORM}return p(x, f, ('a',))",
          "functools.update_wrapper"),
         (f"import jax\njax.tree_util.register_dataclass(type(print), ['__' + 'call__'], [])\n{NORM}return x",
          "names of attributes"),
         (f"import flax\n{NORM}return flax.traverse_util.TraverseAttr('a')", "flax.traverse_util.TraverseAttr"),
-        (f"import enum\nclass A(enum.Enum):\n    pass\nB = A._convert_('B', 'flax.nnx', bool)\n{NORM}return x", "_convert_"),
+        (f"import enum\nclass A(enum.Enum):\n    pass\nB = A._convert_('B', 'flax.nnx', bool)\n{NORM}return "
+            "x", "_convert_"),
         (f"from flax import nnx\n[m] = [nnx.initializers]\n{NORM}return m.tp(x)", "flax.nnx.initializers"),
         (f"from flax import nnx\n[m] = [nnx.rnglib.graphlib]\n{NORM}return m.tp(x)", "flax.nnx.rnglib.graphlib"),
         (f"import numpy as np\n[m] = [np.random.mtrand.warnings]\n{NORM}return m.a(x)", "numpy.random.mtrand.warnings"),
         (f"{NORM}return x.tp.sys.modules['flax.nnx'].LayerNorm(4)(x)", "sys"),
-        (f"import typing\nr = typing.get_args(typing.List['x'])[0]._evaluate({{}}, {{}}, set())\n{NORM}return x", "_evaluate"),
+        (f"import typing\nr = typing.get_args(typing.List['x'])[0]._evaluate({{}}, {{}}, set())\n{NORM}return "
+            "x", "_evaluate"),
         (f"import numpy as np\nnp.testing.measure('x')\n{NORM}return x", "numpy.testing.measure"),
         (f"from jax.experimental import serialize_executable as s\ns.deserialize_and_load(b'')\n{NORM}return x",
          "jax.experimental.serialize_executable.deserialize_and_load"),
-        (f"from jaxtyping import Array, Float\n{NORM}return isinstance(x, Float[Array, '{{print(1)}}'])", "text of a shape"),
-        (f"from jaxtyping import Array, Float\ns = 'T'\n{NORM}return isinstance(x, Float[Array, s])", "text of a shape"),
-        (f"from jaxtyping import Array, Float\nF = Float\n{NORM}return isinstance(x, F[Array, 'T'])", "jaxtyping.Float"),
+        (f"from jaxtyping import Array, Float\n{NORM}return isinstance(x, Float[Array, "
+            "'{print(1)}'])", "text of a shape"),
+        (f"from jaxtyping import Array, Float\ns = 'T'\n{NORM}return isinstance(x, Float[Array, "
+            "s])", "text of a shape"),
+        (f"from jaxtyping import Array, Float\nF = Float\n{NORM}return isinstance(x, F[Array, "
+            "'T'])", "jaxtyping.Float"),
         (f"class Box:\n    __slots__ = ('__dict__',)\n{NORM}return Box(x)", "__slots__"),
         (f"class Box:\n    __slots__ = (eval('x'),)\n{NORM}return Box(x)", "__slots__"),
         (f"class Box:\n    __slots__ = names = ('x',)\n{NORM}return Box(x)", "__slots__"),
         (f"class Box:\n    __slots__ = ('x',)\n    names = __slots__\n{NORM}return Box(x)", "__slots__"),
-        (f"class Box:\n    pass\n{NORM}match x:\n        case Box(inside):\n            return inside", "pattern with positions"),
+        (f"class Box:\n    pass\n{NORM}match x:\n        case Box(inside):\n            return "
+            "inside", "pattern with positions"),
         (f"B = dataclass(type('B', (), {{'__anno' + 'tations__': {{'x,f()': int}}}}))\n{NORM}return B() == x", "type"),
         (f"make = type\n{NORM}return make('N', (), {{}})", "type"),
         (f"class Box:\n    pass\n{NORM}return type(Box)('N', (), {{}})", "the type of a value"),
@@ -197,14 +219,17 @@ def test_the_names_are_followed_into_other_files():
         "if __name__ == '__main__':\n    import sys\n    print(nnx.LayerNorm, sys.modules, eval('1'))",
         "nn = jax.nn\nprint(nn.relu(1.0), getattr(jnp, 'mean'), hasattr(nnx, 'LayerNorm'))",
         "class Token:\n    __slots__ = ('text', '_rank')\nToken()",
-        "import jaxtyping as jt\nTree = jt.PyTree[jt.Float[jt.Array, '*B T-1 2*d ...'], 'T']\ndef f(x: jt.Int[jt.Array, '']): 0",
+        "import jaxtyping as jt\nTree = jt.PyTree[jt.Float[jt.Array, '*B T-1 2*d ...'], 'T']\ndef f(x: "
+        "jt.Int[jt.Array, '']): 0",
         "import functools\n@functools.wraps(print)\ndef show(*args):\n    print(*args)\nshow()",
-        "import dataclasses\n@jax.tree_util.register_dataclass\n@dataclasses.dataclass\nclass State:\n    m: float\nState(1.0)",
+        "import dataclasses\n@jax.tree_util.register_dataclass\n@dataclasses.dataclass\nclass State:\n    m: "
+        "float\nState(1.0)",
         "from functools import partial\n@partial(jax.tree_util.register_dataclass, data_fields=['m'], meta_fields=[])\n"
         "class State:\n    m: float\nState()",
         "from jaxtyping import Array, Float\ndef f(x: Float[Array, '*B T=4 D/2']) -> Array:\n    return x\nf()",
         "class Token:\n    __slots__ = ['text']\nToken()",
-        "class Box:\n    def __init__(self):\n        for i in (1, 2):\n            setattr(self, f'layer_{i}', type(i))\nBox()",
+        "class Box:\n    def __init__(self):\n        for i in (1, 2):\n            setattr(self, f'layer_{i}', "
+        "type(i))\nBox()",
         "def f(x):\n    match x:\n        case (a, b) | [a, b]: return isinstance(a, type)\nf(1)",
     ],
 )

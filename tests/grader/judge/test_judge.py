@@ -18,9 +18,9 @@ def without_time(report: dict) -> dict:
 def test_the_judge_never_imports_jax(args, tmp_path):
     """Neither does any other command."""
     program = (
-        "import os, sys; sys.argv = ['grade', *sys.argv[1:]]; os._exit = sys.exit\nfrom grader.cli.learner import main\n"
-        "try: main()\nexcept SystemExit as end: code = end.code\n"
-        "assert not {'jax', 'flax', 'jaxlib'} & set(sys.modules), 'imported'\nassert code in (0, None), code\n"
+        "import os, sys; sys.argv = ['grade', *sys.argv[1:]]; os._exit = sys.exit\nfrom grader.cli.learner import "
+        "main\ntry: main()\nexcept SystemExit as end: code = end.code\nassert not {'jax', 'flax', 'jaxlib'} & "
+        "set(sys.modules), 'imported'\nassert code in (0, None), code\n"
     )
     completed = subprocess.run(
         [sys.executable, "-c", program, *args], cwd=ROOT, capture_output=True, text=True, check=False

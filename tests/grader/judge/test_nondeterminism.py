@@ -42,7 +42,8 @@ def test_code_that_measures_the_time_may_be_right(grade: Grade, tmp_path):
 @pytest.mark.fast
 @pytest.mark.parametrize(
     ("line", "is_one"),
-    [("import random", True), ("    from time import time", True), ("x = np.random.rand(3)", True), ("os.urandom(2)", True),
+    [("import random", True), ("    from time import time", True), ("x = "
+        "np.random.rand(3)", True), ("os.urandom(2)", True),
      ("x = jax.random.normal(key)", False), ("from jax import random", False), ("timestep = 1", False)],
 )  # fmt: skip
 def test_which_files_are_traced_once_more(line, is_one):

@@ -52,9 +52,11 @@ COUNTED = {
     "a cell for the grader": ("%%grade 07\nT = 1", "T = 1"),
     "another language": ("%%bash\nT=1", ""),
     "a constant of a demo": ("x = make()\nshape = x.shape", ""),
-    "what an entry uses": ("SIZE = int('3')\nh = partial(max, SIZE)\nx = h()", "SIZE = int('3')\nh = partial(max, SIZE)"),
+    "what an entry uses": ("SIZE = int('3')\nh = partial(max, SIZE)\nx = h()", "SIZE = int('3')\nh = partial(max, "
+        "SIZE)"),
     "a parameter's name in a demo": ("y = make()", ""),
-    "a table in a loop": ("TABLE = {}\nfor i in range(3):\n    TABLE[i] = 1", "TABLE = {}\nfor i in range(3):\n    TABLE[i] = 1"),
+    "a table in a loop": ("TABLE = {}\nfor i in range(3):\n    TABLE[i] = 1", "TABLE = {}\nfor i in range(3):\n    "
+        "TABLE[i] = 1"),
     "an import that may be missing": (TRY, TRY),
     "a class that is changed": ("class A:\n    pass\nA.n = int('1')", "class A:\n    pass\nA.n = int('1')"),
 }  # fmt: skip

@@ -81,7 +81,8 @@ def test_a_wrong_name_gets_the_right_one(grade: Grade, tmp_path: Path):
 def test_another_function_of_the_page_is_not_to_be_renamed(grade: Grade, tmp_path: Path):
     path = tmp_path / "mine.py"
     path.write_text(
-        "import optax\n\ndef warmup_cosine(peak, warmup_steps, decay_steps):\n    return optax.constant_schedule(peak)\n"
+        "import optax\n\ndef warmup_cosine(peak, warmup_steps, decay_steps):\n    return "
+        "optax.constant_schedule(peak)\n"
     )
     out = grade("problem", "10", path).out
     assert "`warmup_stable_decay` is not defined: write it at the top level" in out

@@ -232,8 +232,10 @@ def seen(expected: str, index: tuple[int, int]) -> CheckResult:
         (result("output", Mismatch("missing", "w", "float32[3]", "nothing")), "tree", ["`w` is missing"]),
         (result("output", None, Verdict.ERROR, "TypeError: no (line 3)"), "stops", ["traceback: TypeError: no"]),
         (result("output", None, Verdict.TIMEOUT, "no result"), "hangs", ["does not end"]),
-        (result("memory of one microbatch", Mismatch(expected="at most 9", got="80", **VALUE)), "memory", ["80, and at most 9"]),
-        (result("no more parts than `microbatches`", Mismatch(expected="at most 9", got="80", **VALUE)), "slow", ["80"]),
+        (result("memory of one microbatch", Mismatch(expected="at most "
+            "9", got="80", **VALUE)), "memory", ["80, and at most 9"]),
+        (result("no more parts than `microbatches`", Mismatch(expected="at most "
+            "9", got="80", **VALUE)), "slow", ["80"]),
     ],
 )  # fmt: skip
 def test_symptoms(failed, kind, parts):

@@ -43,7 +43,8 @@ def full_report() -> Report:
     earlier = report_of(Verdict.ERROR, misconception=misconception)
     isolation = Isolation.measured(["landlock"], ["reads a file"])
     return report_of(
-        Verdict.FAIL, Verdict.PASS, misconception=misconception, notes=("a note",), stdout="printed", isolation=isolation,
+        Verdict.FAIL, Verdict.PASS, misconception=misconception, notes=("a "
+            "note",), stdout="printed", isolation=isolation,
         seconds=1.23456, fault="`attn` is wrong.", earlier=earlier,
     )  # fmt: skip
 

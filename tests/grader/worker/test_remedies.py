@@ -96,9 +96,9 @@ def test_the_sentence_is_the_first_line_and_the_remedy():
     except Exception as error:
         failure = failure_from(fields(error, {__file__}))
     assert failure.sentence() == (
-        "ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected: traced array with shape "
-        f"int32[] ({failure.frames[-1][0]}, line {failure.frames[-1][1]}); inside jit or grad an array has no number yet, so "
-        "keep it an array: leave out `float(...)`"
+        "ConcretizationTypeError: Abstract tracer value encountered where concrete value is expected: traced array "
+        f"with shape int32[] ({failure.frames[-1][0]}, line {failure.frames[-1][1]}); inside jit or grad an array has "
+        "no number yet, so keep it an array: leave out `float(...)`"
     )
 
 

@@ -89,7 +89,8 @@ def test_a_worker_inherits_its_output_and_its_channel_only(grade_with: GradeText
 def test_a_crash_near_the_memory_limit(grade_with: GradeText):
     """The kernel counts memory that is allocated, whether it is used or not."""
     report = grade_with(
-        "import ctypes, time\nimport numpy as np\nblock = np.empty(1800 << 20, np.uint8)\ntime.sleep(1.5)\nctypes.string_at(0)"
+        "import ctypes, time\nimport numpy as np\nblock = np.empty(1800 << 20, "
+        "np.uint8)\ntime.sleep(1.5)\nctypes.string_at(0)"
     )
     assert report.verdict == "MEMORY"
     assert report.checks[0].message == "it crashed (signal 11), probably out of memory (limit 2048 MiB)"

@@ -61,8 +61,8 @@ def test_only_answers_and_their_ends_are_learned(chatml):
     tokenizer = with_tokens()
     text, learned = told_apart(chatml, tokenizer, DIALOGUE)
     assert text == (
-        "<|begin|><|start|>system\nBe kind.<|end|>\n<|start|>user\nWho saw the moon?<|end|>\n<|start|>assistant\nThe cat did."
-        "<|end|>\n<|start|>user\nAnd the ball?<|end|>\n<|start|>assistant\nThe dog.<|end|>\n"
+        "<|begin|><|start|>system\nBe kind.<|end|>\n<|start|>user\nWho saw the moon?<|end|>\n<|start|>assistant\nThe "
+        "cat did.<|end|>\n<|start|>user\nAnd the ball?<|end|>\n<|start|>assistant\nThe dog.<|end|>\n"
     )
     assert learned == ["The cat did.<|end|>", "The dog.<|end|>"]
     assert tokenizer.decode([chatml.end]) == "<|end|>"

@@ -47,7 +47,8 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("reader", "beginning", "repeated", "sentence"),
     [
-        (read_json, b'{"text": "One."}\n{"text": "', b"a", "file, line 2: this value has more than 4,194,304 characters"),
+        (read_json, b'{"text": "One."}\n{"text": "', b"a", "file, line 2: this value has more than 4,194,304 "
+            "characters"),
         (read_json, b'["One.",\n"', b"a", "file, line 2: this value has more than"),
         (read_json, b'{"text": "', b"\\n", "file, line 1: this value has more than"),
         (read_json, b'{"more": [', b"1,", "file, line 1: this value has more than"),

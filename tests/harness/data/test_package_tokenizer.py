@@ -88,7 +88,8 @@ def normalized_bytes() -> Any:
 
 
 KINDS: dict[str, Callable[[], Any]] = {
-    "BPE with byte fallback": sentencepiece_bpe, "Unigram": unigram, "WordPiece": wordpiece, "normalized": normalized_bytes,
+    "BPE with byte "
+    "fallback": sentencepiece_bpe, "Unigram": unigram, "WordPiece": wordpiece, "normalized": normalized_bytes,
 }  # fmt: skip
 
 

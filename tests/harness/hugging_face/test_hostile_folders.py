@@ -71,7 +71,8 @@ def refusal(folder: Path) -> str:
         ("GPT-2", {"n_layer": 9_999}, "has 9,999 layers: the 28 tensors of its files are too few"),
         ("GPT-2", {"n_layer": 3}, "The tensor transformer.h.2.attn.c_attn.bias is missing"),
         ("GPT-2", {"vocab_size": 10**15}, "vocab_size=1000000000000000 is not supported"),
-        ("GPT-2", {"vocab_size": 10**9}, "has 1,000,000,000 tokens: the 28 tensors of its files are too few or too small"),
+        ("GPT-2", {"vocab_size": 10**9}, "has 1,000,000,000 tokens: the 28 tensors of its files are too few or too "
+            "small"),
         ("GPT-2", {"vocab_size": 2049}, r"wte.weight has shape \(2048, 24\); by config.json it is \(2049, 24\)"),
         ("GPT-2", {"n_embd": 10**9}, "has 1,000,000,000 d_model"),
         ("GPT-2", {"n_positions": 10**9}, "has 1,000,000,000 positions"),

@@ -239,10 +239,11 @@ def test_the_config_records_a_digest_of_the_pieces(workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "source", "message"),
     [
-        ("p03_causal_mha", "from flax import nnx\nclass CausalMHA(nnx.Module):\n    def __init__(self, *a, rngs): pass\n"
-         "    def __call__(self, x): return None\n",
+        ("p03_causal_mha", "from flax import nnx\nclass CausalMHA(nnx.Module):\n    def __init__(self, *a, rngs): "
+         "pass\n    def __call__(self, x): return None\n",
          r"CausalMHA of p03_causal_mha.py returned None for .*\[5, 12\].*grade problem 03"),
-        ("p03_causal_mha", "class CausalMHA:\n    def __init__(self, *a, rngs): pass\n    def __call__(self, x): return None\n",
+        ("p03_causal_mha", "class CausalMHA:\n    def __init__(self, *a, rngs): pass\n    def __call__(self, x): "
+            "return None\n",
          "CausalMHA of p03_causal_mha.py is a CausalMHA, which is not an nnx.Module"),
         ("p07_next_token_loss", "def next_token_loss(logits, ids, pad_id):\n    return logits\n",
             r"next_token_loss .* returned float32\[5, 11\]"),
@@ -254,7 +255,8 @@ def test_the_config_records_a_digest_of_the_pieces(workspace: Path) -> None:
         ("p07_next_token_loss", "def next_token_loss(:\n", r"SyntaxError"),
         ("p07_next_token_loss", "import no_such_package\n", r"ModuleNotFoundError.*line 1"),
         ("p07_next_token_loss", "import sys\nsys.exit(0)\n", r"SystemExit"),
-        ("p08_train_step", "import jax.numpy as jnp\ndef train_step(model, optimizer, ids, pad_id):\n    return jnp.float32(1)\n",
+        ("p08_train_step", "import jax.numpy as jnp\ndef train_step(model, optimizer, ids, pad_id):\n    return "
+            "jnp.float32(1)\n",
          "did not change any parameter"),
     ],
 )  # fmt: skip

@@ -84,7 +84,8 @@ def test_other_steps_are_those_of_the_harness(zero: Pieces, settings: dict[str, 
     (line,) = (line for line in zero.describe(config) if line.startswith("zero_step"))
     assert (
         line
-        == "zero_step: not used (it is used with zero1=true, weight_decay=0, beta2=0.999 and whole batches, on a mesh Dx1)"
+        == "zero_step: not used (it is used with zero1=true, weight_decay=0, beta2=0.999 and whole batches, on a mesh "
+        "Dx1)"
     )
 
 

@@ -83,9 +83,12 @@ def test_a_number_that_something_changes_is_another_or_none(
 @pytest.mark.parametrize(
     "text",
     [
-        "", "no number", "42 or 43", "The answer is 42 or 43.", "= 42 + 1", "= 42 * 10", "4 2", "1,23", "1,2345", "12,34,567",
-        "42km", "4e2", "x42", "42nd", "3.5.2", "42 million", "42 thousand", "The answer is not 42.", "The answer is about 42.",
-        "12-5", "5/0", "The answer is", "I have 42 apples", "It is 41 or it is 42", "= 42 - 2", "= -", "The answer is 41 to 43",
+        "", "no number", "42 or 43", "The answer is 42 or 43.", "= 42 + 1", "= 42 * 10", "4 "
+            "2", "1,23", "1,2345", "12,34,567",
+        "42km", "4e2", "x42", "42nd", "3.5.2", "42 million", "42 thousand", "The answer is not "
+            "42.", "The answer is about 42.",
+        "12-5", "5/0", "The answer is", "I have 42 apples", "It is 41 or it is 42", "= 42 - "
+            "2", "= -", "The answer is 41 to 43",
         "\\boxed{}", "answers 42", "0x2A", "42²", "2^42", "--42", "= 4.", "The answer is 4 2.",
     ],
 )  # fmt: skip
