@@ -100,8 +100,19 @@ def main() -> None:
         env = {**os.environ, "TMPDIR": str(top / "tmp"), "GRADE_CACHE": str(top / "cache")}
 
         def command(results: str) -> list[str]:
-            return [*GRADE, "batch", str(top / "class"), "--out", str(top / results), "--seed-file", str(top / "seed.txt"),
-                    "--problems", "01-10", "--timeout", str(TIMEOUT)]  # fmt: skip
+            return [
+                *GRADE,
+                "batch",
+                str(top / "class"),
+                "--out",
+                str(top / results),
+                "--seed-file",
+                str(top / "seed.txt"),
+                "--problems",
+                "01-10",
+                "--timeout",
+                str(TIMEOUT),
+            ]
 
         start = time.perf_counter()
         memory = whole(command("whole"), env)

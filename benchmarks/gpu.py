@@ -152,8 +152,10 @@ def reinforcement(trained: int = 300, updates: int = 40, *changes: str) -> None:
             str(updates),
             "--quiet",
         )
-        base, reinforced = ([json.loads(line) for line in (Path(folder) / name / "metrics.jsonl").read_text().splitlines()]
-                            for name in ("base", "base-rl"))  # fmt: skip
+        base, reinforced = (
+            [json.loads(line) for line in (Path(folder) / name / "metrics.jsonl").read_text().splitlines()]
+            for name in ("base", "base-rl")
+        )
     times = [line["time"] for line in reinforced if "reward" in line]
     skipped = min(10, len(times) // 3)
     rate = 60 * (len(times) - 1 - skipped) / (times[-1] - times[skipped])

@@ -24,10 +24,19 @@ from harness.run.hardware import PEAK_FLOPS
 from harness.training.recipe import default_model
 
 QWEN = {
-    "model_type": "qwen2", "vocab_size": 151_936, "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
-    "num_attention_heads": 14, "num_key_value_heads": 2, "max_position_embeddings": 32_768, "rms_norm_eps": 1e-6,
-    "rope_theta": 1e6, "tie_word_embeddings": True, "hidden_act": "silu",
-}  # fmt: skip
+    "model_type": "qwen2",
+    "vocab_size": 151_936,
+    "hidden_size": 896,
+    "intermediate_size": 4864,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 32_768,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1e6,
+    "tie_word_embeddings": True,
+    "hidden_act": "silu",
+}
 SHARE = 0.35  # of an H100's peak in bfloat16, which the train step had in benchmarks/gpu.py
 
 
@@ -43,8 +52,16 @@ def main(file: Path, lora_rank: int, prompts: int, group: int, context: int, mic
     """Prints the table."""
     settings = read_config(file.parent)
     base = replace(Config(), **{key: value for key, value in settings.items() if key != "tokenizer"})
-    typed = {"lora_rank": lora_rank, "prompts": prompts, "group_size": group, "batch_size": prompts * group,
-             "context": context, "reward": "task:arithmetic", "prompt_tokens": context // 4, "dtype": "bfloat16"}  # fmt: skip
+    typed = {
+        "lora_rank": lora_rank,
+        "prompts": prompts,
+        "group_size": group,
+        "batch_size": prompts * group,
+        "context": context,
+        "reward": "task:arithmetic",
+        "prompt_tokens": context // 4,
+        "dtype": "bfloat16",
+    }
     config = reinforcement(base, "hf:model", {key: str(value) for key, value in typed.items()})
     every, trained = sizes(config)
     rows = config.batch_size

@@ -60,6 +60,8 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(f"{__doc__.splitlines()[2].strip()}: FILE is missing.")
     main(
-        Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 200, Path(sys.argv[3] if len(sys.argv) > 3 else "runs"),
+        Path(sys.argv[1]),
+        int(sys.argv[2]) if len(sys.argv) > 2 else 200,
+        Path(sys.argv[3] if len(sys.argv) > 3 else "runs"),
         sys.argv[4:],
-    )  # fmt: skip
+    )

@@ -65,9 +65,16 @@ class _Scale:
 
 
 def draw(
-    title: str, lines: Sequence[Line], *, last_step: float, levels: dict[str, float] | None = None, is_log: bool = False,
-    from_zero: bool = True, axis: str = "step", is_axis_log: bool = False,
-) -> Chart | None:  # fmt: skip
+    title: str,
+    lines: Sequence[Line],
+    *,
+    last_step: float,
+    levels: dict[str, float] | None = None,
+    is_log: bool = False,
+    from_zero: bool = True,
+    axis: str = "step",
+    is_axis_log: bool = False,
+) -> Chart | None:
     """Lays out a chart of values by step, from 0 or the first negative step to `last_step`. None if there is no value.
 
     `levels` are lines to compare with. A linear chart includes the value 0 if `from_zero`. `axis` is the name of the

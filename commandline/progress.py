@@ -25,8 +25,14 @@ def progress(
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
         console = Console(stderr=True)
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f} " + unit),
-                   TextColumn("{task.fields[note]}", markup=False), TimeRemainingColumn())  # fmt: skip
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} " + unit),
+            TextColumn("{task.fields[note]}", markup=False),
+            TimeRemainingColumn(),
+        )
         with Progress(*columns, console=console, transient=True, refresh_per_second=4) as bar:
             task = bar.add_task(title, total=total, completed=done, note="")
             yield lambda number=1, note="": bar.update(task, advance=number, note=note)

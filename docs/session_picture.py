@@ -38,9 +38,16 @@ SESSION = (  # whether the screen is cleared before, what is typed, and how many
 
 WIDTH, LINE, LEFT, TOP = 8.4, 17, 14, 42  # pixels
 COLORS = {
-    "default": "#d8dee9", "red": "#ff7b72", "green": "#7ee787", "brown": "#e3b341", "blue": "#79c0ff", "magenta": "#d2a8ff",
-    "cyan": "#76e3ea", "black": "#0d1117", "white": "#ffffff",
-}  # fmt: skip
+    "default": "#d8dee9",
+    "red": "#ff7b72",
+    "green": "#7ee787",
+    "brown": "#e3b341",
+    "blue": "#79c0ff",
+    "magenta": "#d2a8ff",
+    "cyan": "#76e3ea",
+    "black": "#0d1117",
+    "white": "#ffffff",
+}
 
 
 def main() -> None:

@@ -95,11 +95,17 @@ def causality(entry: str, *, argument: str, points: int) -> Check:
     an entry that computes something else here than there fails.
     """
     return Check(
-        "causality", points, "dependence", {"entry": entry, "argument": argument}, "depends", tolerance=EXACT, words=YES,
+        "causality",
+        points,
+        "dependence",
+        {"entry": entry, "argument": argument},
+        "depends",
+        tolerance=EXACT,
+        words=YES,
         agrees_with="output",
         advice="Row t of `depends` shows which positions influence output t. It should be all positions up to and "
         "including t, and none after.",
-    )  # fmt: skip
+    )
 
 
 def jit(entry: str, *, points: int, **more: Any) -> Check:

@@ -9,9 +9,21 @@ from grader.margins import Margin
 
 HEADER = "".join(
     f"{title:{width}}"
-    for title, width in {"": 5, "problem": 28, "stub": 6, "reference": 11, "seeds": 7, "rejected": 10, "named": 8, "forged": 8,
-                         "pitfalls": 10, "promises": 10, "page": 6, " seconds": 8}.items()
-)  # fmt: skip
+    for title, width in {
+        "": 5,
+        "problem": 28,
+        "stub": 6,
+        "reference": 11,
+        "seeds": 7,
+        "rejected": 10,
+        "named": 8,
+        "forged": 8,
+        "pitfalls": 10,
+        "promises": 10,
+        "page": 6,
+        " seconds": 8,
+    }.items()
+)
 
 
 @dataclass

@@ -251,16 +251,34 @@ class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerCo
     )
     called_elsewhere: ClassVar[typing.Mapping[str, str]] = types.MappingProxyType(
         {
-            "lr": "learning_rate", "min_lr": "final_lr_fraction", "wd": "weight_decay", "grad_clip": "clip_norm",
-            "bs": "batch_size", "max_steps": "steps", "max_iters": "steps", "warmup_iters": "warmup_steps",
-            "early_stopping": "patience", "early_stopping_patience": "patience", "block": "context",
-            "eval_interval": "eval_every", "save_every": "checkpoint_every", "save_steps": "checkpoint_every",
-            "save_total_limit": "keep", "block_size": "context", "seq_len": "context", "n_layer": "num_layers",
-            "n_head": "num_heads", "n_kv_head": "num_kv_heads", "n_embd": "d_model",
-            "kv_lora_rank": "d_latent", "qk_rope_head_dim": "d_rope", "ssm_state_size": "d_state", "state_size": "d_state",
+            "lr": "learning_rate",
+            "min_lr": "final_lr_fraction",
+            "wd": "weight_decay",
+            "grad_clip": "clip_norm",
+            "bs": "batch_size",
+            "max_steps": "steps",
+            "max_iters": "steps",
+            "warmup_iters": "warmup_steps",
+            "early_stopping": "patience",
+            "early_stopping_patience": "patience",
+            "block": "context",
+            "eval_interval": "eval_every",
+            "save_every": "checkpoint_every",
+            "save_steps": "checkpoint_every",
+            "save_total_limit": "keep",
+            "block_size": "context",
+            "seq_len": "context",
+            "n_layer": "num_layers",
+            "n_head": "num_heads",
+            "n_kv_head": "num_kv_heads",
+            "n_embd": "d_model",
+            "kv_lora_rank": "d_latent",
+            "qk_rope_head_dim": "d_rope",
+            "ssm_state_size": "d_state",
+            "state_size": "d_state",
             "gradient_accumulation_steps": "grad_accumulation_steps",
         }
-    )  # fmt: skip
+    )
 
     def rules(self) -> Rules:
         """Which settings of different parts conflict."""

@@ -67,9 +67,13 @@ def _serve_on_port(
 
 
 def _serve(
-    studio: Studio | ClassResults, pages: Sequence[ModuleType], sockets: list[socket.socket], own: keys.Keys, front: Front,
+    studio: Studio | ClassResults,
+    pages: Sequence[ModuleType],
+    sockets: list[socket.socket],
+    own: keys.Keys,
+    front: Front,
     started: Callable[[], None],
-) -> None:  # fmt: skip
+) -> None:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with studio.running():

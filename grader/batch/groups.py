@@ -58,8 +58,14 @@ def _rows(file: Path) -> list[dict[str, str]]:
         raise UsageError(f"The groups {file} cannot be read: {error.strerror}.") from None
     except (UnicodeDecodeError, csv.Error):
         raise UsageError(f"The groups {file} are not a CSV file in UTF-8.") from None
-    return [{(name or "").strip().casefold(): (value or "").strip() for name, value in row.items() if isinstance(value, str)}
-            for row in table]  # fmt: skip
+    return [
+        {
+            (name or "").strip().casefold(): (value or "").strip()
+            for name, value in row.items()
+            if isinstance(value, str)
+        }
+        for row in table
+    ]
 
 
 def _member(row: Mapping[str, str]) -> Person | None:

@@ -10,9 +10,22 @@ from grader.report.json_report import PublicReport
 from grader.report.redacted import Reveal, redacted, told
 
 COLUMNS = (
-    "learner", "problem", "file", "verdict", "score", "adjusted", "points", "submitted", "late", "attempts", "misconception",
-    "message", "notes", "decided", "excused",
-)  # fmt: skip
+    "learner",
+    "problem",
+    "file",
+    "verdict",
+    "score",
+    "adjusted",
+    "points",
+    "submitted",
+    "late",
+    "attempts",
+    "misconception",
+    "message",
+    "notes",
+    "decided",
+    "excused",
+)
 
 
 @dataclass(frozen=True)

@@ -149,9 +149,15 @@ class Store(Results):
         self._database.execute("delete from counted where learner = ?", [learner])
         for problem, settled in settle(learner, attempts).items():
             self._insert(
-                "counted", learner=learner, problem=problem, attempt=settled.id, adjusted=settled.adjusted, late=settled.lateness,
-                times=settled.times, excused=settled.excused,
-            )  # fmt: skip
+                "counted",
+                learner=learner,
+                problem=problem,
+                attempt=settled.id,
+                adjusted=settled.adjusted,
+                late=settled.lateness,
+                times=settled.times,
+                excused=settled.excused,
+            )
 
     def apply_points(self, points: Mapping[str, Mapping[str, int]]) -> None:
         """Gives every stored result the points that its checks have now, by problem and check.
@@ -254,10 +260,16 @@ class Store(Results):
                 if self._database.execute(query, (*slot, check)).fetchone():
                     continue
                 self._insert(
-                    "regrades", at=datetime.now(UTC).isoformat(timespec="seconds"), learner=learner, problem=problem,
-                    attempt=attempt.attempt, because=because, verdict_before=attempt.verdict, score_before=attempt.score,
+                    "regrades",
+                    at=datetime.now(UTC).isoformat(timespec="seconds"),
+                    learner=learner,
+                    problem=problem,
+                    attempt=attempt.attempt,
+                    because=because,
+                    verdict_before=attempt.verdict,
+                    score_before=attempt.score,
                     check_name=check,
-                )  # fmt: skip
+                )
                 self._database.execute(f"update attempts set key = '' where {OF_SLOT} and attempt = ?", slot)
         return len(found)
 

@@ -146,11 +146,14 @@ def _problem(problem: Problem, records: Sequence[Record]) -> ProblemSummary:
         if record.report:
             passes.update(check.name for check in record.report.checks if check.passed)
     return ProblemSummary(
-        problem, len(records), sum(record.verdict != "NOT ATTEMPTED" for record in records),
-        sum(record.verdict == "PASS" for record in records), sum(record.score for record in records) / (len(records) or 1),
+        problem,
+        len(records),
+        sum(record.verdict != "NOT ATTEMPTED" for record in records),
+        sum(record.verdict == "PASS" for record in records),
+        sum(record.score for record in records) / (len(records) or 1),
         sorted(misconceptions.items(), key=lambda item: (-len(item[1]), item[0])),
         [(check.name, passes[check.name]) for check in problem.checks],
-    )  # fmt: skip
+    )
 
 
 def write_all(summary: Summary, page: str, folder: Path) -> list[Path]:

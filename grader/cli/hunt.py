@@ -49,9 +49,18 @@ class _Answers:
 @click.option("--give-up", is_flag=True, help="End the hunt, and see the fault.")
 @click.pass_obj
 def hunt(
-    folder: str | None, word: str | None, in_run: bool, piece: str | None, line: int | None, idea: str | None, mend: bool,
-    hint: bool, play: bool, restart: bool, give_up: bool,
-) -> None:  # fmt: skip
+    folder: str | None,
+    word: str | None,
+    in_run: bool,
+    piece: str | None,
+    line: int | None,
+    idea: str | None,
+    mend: bool,
+    hint: bool,
+    play: bool,
+    restart: bool,
+    give_up: bool,
+) -> None:
     """Find the fault in a program that looks right.
 
     You get a program with one fault, and what its owner sees. Answer with the line, then with the idea behind the

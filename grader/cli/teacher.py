@@ -175,9 +175,15 @@ def _require_options_of_hunts(context: click.Context) -> None:
 
 
 def _marked_hunts(
-    submissions: Path, results: Path, least: "Level", problems: str | None, seed_file: Path | None, deadlines: Path | None,
-    roster: Path | None, formats: tuple[str, ...],
-) -> Iterator[str]:  # fmt: skip
+    submissions: Path,
+    results: Path,
+    least: "Level",
+    problems: str | None,
+    seed_file: Path | None,
+    deadlines: Path | None,
+    roster: Path | None,
+    formats: tuple[str, ...],
+) -> Iterator[str]:
     from commandline.errors import UsageError
     from grader.batch import hunt_marks
     from grader.course import catalog
@@ -216,9 +222,14 @@ def _marked_hunts(
     "solve].",
 )
 def pack(
-    directory: Path, problems: str | None, hunts: int | None, seed_file: Path | None, learners: Path | None, plays: bool,
+    directory: Path,
+    problems: str | None,
+    hunts: int | None,
+    seed_file: Path | None,
+    learners: Path | None,
+    plays: bool,
     agents: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Create the learners' bundle, without the solutions.
 
     DIRECTORY gets the pages, the stubs and the grader. `grade problem` works in it, because it also gets the

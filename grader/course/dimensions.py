@@ -75,37 +75,47 @@ def _characters(case: Case) -> bool:
 # definition. Extreme magnitudes concern only the problems whose pages promise them, which no name of an input shows.
 DIMENSIONS = (
     Dimension(
-        "layers", f"{LAYERS} layers or more",
+        "layers",
+        f"{LAYERS} layers or more",
         lambda name, value: name == "num_layers",
         lambda case: max(_numbers(case, lambda name: name in ("num_layers", "L")), default=0) >= LAYERS,
     ),
     Dimension(
-        "steps", f"step {STEPS:,} or a later one",
+        "steps",
+        f"step {STEPS:,} or a later one",
         lambda name, value: bool(_STEPS.search(name)),
         lambda case: max(_numbers(case, lambda name: bool(_STEPS.search(name))), default=0) >= STEPS,
     ),
     Dimension(
-        "vocabulary", f"a vocabulary of {VOCABULARY:,} tokens",
+        "vocabulary",
+        f"a vocabulary of {VOCABULARY:,} tokens",
         lambda name, value: name in ("vocab_size", "logits", "embedding"),
-        lambda case: max([*_axes(case), *_numbers(case, lambda name: name in ("vocab_size", "V"))], default=0) >= VOCABULARY,
+        lambda case: (
+            max([*_axes(case), *_numbers(case, lambda name: name in ("vocab_size", "V"))], default=0) >= VOCABULARY
+        ),
     ),
-    Dimension("coprime", "sizes of which no two share a "
-        "factor", lambda name, value: isinstance(value, np.ndarray), _coprime),
     Dimension(
-        "axes", "an array of three axes",
+        "coprime", "sizes of which no two share a factor", lambda name, value: isinstance(value, np.ndarray), _coprime
+    ),
+    Dimension(
+        "axes",
+        "an array of three axes",
         lambda name, value: name in ("kernel", "matrix"),
         lambda case: any(isinstance(value, np.ndarray) and value.ndim > 2 for value in case.values.values()),
     ),
     Dimension(
-        "text", "text with characters of two, three and four bytes",
-        lambda name, value: isinstance(value, str) and bool(_TEXT.search(name)), _characters,
+        "text",
+        "text with characters of two, three and four bytes",
+        lambda name, value: isinstance(value, str) and bool(_TEXT.search(name)),
+        _characters,
     ),
     Dimension(
         "magnitudes", f"numbers of {LARGE:g} or more, or of {SMALL:g} or less", lambda name, value: False, _magnitudes
     ),
-    Dimension("one", "one of what may be "
-        "one", lambda name, value: True, lambda case: 1 in [*_axes(case), *_whole(case)]),
-)  # fmt: skip
+    Dimension(
+        "one", "one of what may be one", lambda name, value: True, lambda case: 1 in [*_axes(case), *_whole(case)]
+    ),
+)
 
 
 def faults(problem: Problem, cases: Mapping[str, list[Case]]) -> Iterator[str]:

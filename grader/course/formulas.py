@@ -8,9 +8,27 @@ import unicodedata
 from collections import deque
 
 _TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\s+|[^\\\s]")
-_SYMBOLS = {"sum": "Σ", "nabla": "∇", "cdot": "·", "times": "×", "ne": "≠", "le": "≤", "ge": "≥", "top": "⊤", "in": "∈",
-            "infty": "∞", "cap": "∩", "cup": "∪", "lambda": "λ", "approx": "≈", "to": "→", "left": "", "right": "", "qquad": "\0",
-            ",": " "}  # fmt: skip
+_SYMBOLS = {
+    "sum": "Σ",
+    "nabla": "∇",
+    "cdot": "·",
+    "times": "×",
+    "ne": "≠",
+    "le": "≤",
+    "ge": "≥",
+    "top": "⊤",
+    "in": "∈",
+    "infty": "∞",
+    "cap": "∩",
+    "cup": "∪",
+    "lambda": "λ",
+    "approx": "≈",
+    "to": "→",
+    "left": "",
+    "right": "",
+    "qquad": "\0",
+    ",": " ",
+}
 _ACCENTS = {"bar": "\N{COMBINING MACRON}", "hat": "\N{COMBINING CIRCUMFLEX ACCENT}", "tilde": "\N{COMBINING TILDE}"}
 _UPRIGHT = {"text", "operatorname"}
 _SUPERSCRIPTS = dict(zip("0123456789+-=bijknrT⊤", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼ᵇⁱʲᵏⁿʳᵀᵀ", strict=True))

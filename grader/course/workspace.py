@@ -146,9 +146,16 @@ class Workspace:
         return min(self.progress().get(problem.name, Progress()).hints, len(page.hints(problem)))
 
     def remember(
-        self, problem: Problem, *, verdict: str = "", score: int = 0, digest: str = "", mistake: str = "", hints: int = 0,
+        self,
+        problem: Problem,
+        *,
+        verdict: str = "",
+        score: int = 0,
+        digest: str = "",
+        mistake: str = "",
+        hints: int = 0,
         given_up: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Notes a verdict, the number of hints seen, or that the learner gave up.
 
         `digest` is that of the text that got the verdict: the current one unless given. `mistake` is the misconception

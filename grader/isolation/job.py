@@ -54,11 +54,19 @@ class Launch:
     def encode(self) -> dict[str, Any]:
         """The message as JSON values."""
         return {
-            "job": {**asdict(self.job), "folder": str(self.job.folder), "hidden": [str(path) for path in self.job.hidden]},
-            "scratch": str(self.scratch), "judge": self.judge, "without": sorted(self.without),
-            "cgroup_files": [str(path) for path in self.cgroup_files], "controllers": list(self.controllers),
-            "number": self.number, "spare": self.spare,
-        }  # fmt: skip
+            "job": {
+                **asdict(self.job),
+                "folder": str(self.job.folder),
+                "hidden": [str(path) for path in self.job.hidden],
+            },
+            "scratch": str(self.scratch),
+            "judge": self.judge,
+            "without": sorted(self.without),
+            "cgroup_files": [str(path) for path in self.cgroup_files],
+            "controllers": list(self.controllers),
+            "number": self.number,
+            "spare": self.spare,
+        }
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Launch:

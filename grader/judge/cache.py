@@ -19,8 +19,18 @@ from grader.paths import ROOT
 from grader.wire.channel import ChannelError, Frame, decode, encode
 
 _PACKAGES = (
-    "flax", "grain", "hypothesis", "jax", "jaxlib", "numpy", "optax", "orbax-checkpoint", "regex", "safetensors", "tiktoken",
-)  # fmt: skip
+    "flax",
+    "grain",
+    "hypothesis",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "optax",
+    "orbax-checkpoint",
+    "regex",
+    "safetensors",
+    "tiktoken",
+)
 MOST_BYTES = 1 << 30
 _OWN_PACKAGES = ("commandline", "grader", "harness")
 

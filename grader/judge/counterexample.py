@@ -73,8 +73,13 @@ class ComparedLeaf:
         start = tuple(at + part.start for at, part in zip(self.start, parts, strict=True))
         idea = self.idea if self.idea is not None and self.idea.shape == self.wrong.shape else None
         return replace(
-            self, expected=cut(self.expected), got=cut(self.got), idea=cut(idea), wrong=self.wrong[tuple(parts)], start=start
-        )  # fmt: skip
+            self,
+            expected=cut(self.expected),
+            got=cut(self.got),
+            idea=cut(idea),
+            wrong=self.wrong[tuple(parts)],
+            start=start,
+        )
 
 
 PartState = Literal["right", "faulty", "wrong", "wrong input", "never called", "not recorded"]

@@ -143,8 +143,10 @@ def _sentences(path: str, calls: Sequence[Call]) -> list[str]:
 
 def _never_called(expected: Sequence[Leaf], got: Sequence[Leaf], used: Sequence[str]) -> list[str]:
     """The outermost submodules that only the reference calls, and whose parameters have no effect on the output."""
-    counts = [{leaf.path.removeprefix("calls."): bool(leaf.values.any()) for leaf in side if leaf.path.startswith("calls.")}
-              for side in (expected, got)]  # fmt: skip
+    counts = [
+        {leaf.path.removeprefix("calls."): bool(leaf.values.any()) for leaf in side if leaf.path.startswith("calls.")}
+        for side in (expected, got)
+    ]
     uncalled = [
         path
         for path, called in counts[0].items()

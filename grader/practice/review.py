@@ -161,9 +161,16 @@ class ReviewSpace(Workspace):
         return catalog.load(waiting[0].problem) if waiting else None
 
     def remember(
-        self, problem: Problem, *, verdict: str = "", score: int = 0, digest: str = "", mistake: str = "", hints: int = 0,
+        self,
+        problem: Problem,
+        *,
+        verdict: str = "",
+        score: int = 0,
+        digest: str = "",
+        mistake: str = "",
+        hints: int = 0,
         given_up: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Notes a verdict, hints, or that the learner gave up. A pass and giving up end the review."""
         if (current := self.under_way(problem)) is None:
             return

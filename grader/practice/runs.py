@@ -34,8 +34,14 @@ PIECES = (
 STEPS = 60
 # A small model, so that a run takes half a minute on an idle core; most of that is compilation.
 SETTINGS = (
-    "context=48", "d_model=48", "d_ff=96", "positions=learned", "packing=padded", f"eval_every={STEPS}", "warmup_steps=10",
-)  # fmt: skip
+    "context=48",
+    "d_model=48",
+    "d_ff=96",
+    "positions=learned",
+    "packing=padded",
+    f"eval_every={STEPS}",
+    "warmup_steps=10",
+)
 SECONDS = 1800  # for one run; a busy machine may take long
 CURVES = ("metrics.jsonl", "loss.svg", "lr.svg")  # of the sound run, to compare with
 CLEAR = 0.15  # nats: a difference between two losses that nobody overlooks

@@ -109,17 +109,32 @@ def render(report: Report, *, is_final: bool = False, play: str | None = None) -
     failed = report.first_failure if report.verdict is not Verdict.NOT_ATTEMPTED else None
     mismatch = failed.mismatch if failed else None
     texts, arrays = _inputs(report, failed)
-    return environment().get_template("html.jinja").render(
-        report=report, problem=problem, failed=failed, mismatch=mismatch, shown=shown,
-        verdicts=[(result, _VERDICTS.get(result.verdict, result.verdict.lower()), said) for result, said in _said(report)],
-        notes=[sentence(note) for note in (*report.notes, *report.remarks)],
-        **_leaves(shown, failed), texts=texts, arrays=arrays, frames=list(frames(report.frames)),
-        tree=_tree(shown.tree, "") if shown else [], next_step="" if is_final else as_typed(next_step(report, play or "")),
-        advice=failed.advice if failed and not report.misconception and not report.fault else "",
-        play=(f"grade play {problem.label}" if play is None else play) if not is_final and report.can_play else "",
-        signatures=[entry.signature() for entry in problem.entries], printed=last(report.stdout),
-        printed_eagerly=last(report.eager_stdout),
-    )  # fmt: skip
+    return (
+        environment()
+        .get_template("html.jinja")
+        .render(
+            report=report,
+            problem=problem,
+            failed=failed,
+            mismatch=mismatch,
+            shown=shown,
+            verdicts=[
+                (result, _VERDICTS.get(result.verdict, result.verdict.lower()), said) for result, said in _said(report)
+            ],
+            notes=[sentence(note) for note in (*report.notes, *report.remarks)],
+            **_leaves(shown, failed),
+            texts=texts,
+            arrays=arrays,
+            frames=list(frames(report.frames)),
+            tree=_tree(shown.tree, "") if shown else [],
+            next_step="" if is_final else as_typed(next_step(report, play or "")),
+            advice=failed.advice if failed and not report.misconception and not report.fault else "",
+            play=(f"grade play {problem.label}" if play is None else play) if not is_final and report.can_play else "",
+            signatures=[entry.signature() for entry in problem.entries],
+            printed=last(report.stdout),
+            printed_eagerly=last(report.eager_stdout),
+        )
+    )
 
 
 def _leaves(shown: Counterexample | None, failed: CheckResult | None) -> dict[str, Any]:

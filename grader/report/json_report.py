@@ -83,22 +83,38 @@ class PublicReport:
         """The public form of a report."""
         misconception, earlier = report.misconception, report.earlier
         return cls(
-            report.problem.name, report.verdict, report.score, report.problem.points,
+            report.problem.name,
+            report.verdict,
+            report.score,
+            report.problem.points,
             tuple(
                 CheckRow(
-                    result.check.name, result.passed, result.check.points, result.message, result.verdict,
-                    result.mismatch.kind if result.mismatch else "", result.own_error,
+                    result.check.name,
+                    result.passed,
+                    result.check.points,
+                    result.message,
+                    result.verdict,
+                    result.mismatch.kind if result.mismatch else "",
+                    result.own_error,
                 )
                 for result in report.checks
             ),
             MisconceptionRow(misconception.name, misconception.says) if misconception else None,
             report.fault,
-            Earlier(earlier.problem.name, earlier.verdict, earlier.misconception.name if earlier.misconception else None)
+            Earlier(
+                earlier.problem.name, earlier.verdict, earlier.misconception.name if earlier.misconception else None
+            )
             if earlier
             else None,
-            tuple(report.notes), _counterexample(report.first_failure), report.stdout, str(report.isolation),
-            round(report.seconds, 3), report.isolation != NOTHING_RUN, tuple(report.remarks), report.eager_stdout,
-        )  # fmt: skip
+            tuple(report.notes),
+            _counterexample(report.first_failure),
+            report.stdout,
+            str(report.isolation),
+            round(report.seconds, 3),
+            report.isolation != NOTHING_RUN,
+            tuple(report.remarks),
+            report.eager_stdout,
+        )
 
     @classmethod
     def refused(cls, problem: ProblemName | None, message: str) -> PublicReport:

@@ -55,9 +55,16 @@ def told(report: PublicReport, reveal: Reveal) -> PublicReport:
     checks = tuple(replace(check, message="", kind="", own_error="") for check in report.checks)
     idea = replace(report.misconception, says="") if report.misconception and reveal == "idea" else None
     return replace(
-        report, checks=checks, misconception=idea, part="", earlier=None, counterexample=None, stdout="", eager_stdout="",
+        report,
+        checks=checks,
+        misconception=idea,
+        part="",
+        earlier=None,
+        counterexample=None,
+        stdout="",
+        eager_stdout="",
         remarks=(),
-    )  # fmt: skip
+    )
 
 
 def _message(check: CheckRow) -> str:

@@ -87,9 +87,15 @@ class Printed:
 
     def _read(self) -> None:
         actions: dict[str, Callable[[], None]] = {
-            "n": lambda: self.session.open(self.session.next_problem()), "h": self._hint, "p": self._page, "l": self._list,
-            "e": self._edit, "r": self.session.grade, "s": self._solution, "q": self._ended.set,
-        }  # fmt: skip
+            "n": lambda: self.session.open(self.session.next_problem()),
+            "h": self._hint,
+            "p": self._page,
+            "l": self._list,
+            "e": self._edit,
+            "r": self.session.grade,
+            "s": self._solution,
+            "q": self._ended.set,
+        }
         for line in sys.stdin:
             key = line.strip()[:1]
             try:

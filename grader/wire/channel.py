@@ -26,10 +26,21 @@ MAX_NDIM = 16
 
 # The dtypes of JAX that NumPy does not have, and what they are widened to.
 WIDENED = {
-    "bfloat16": "<f4", "float4_e2m1fn": "<f4", "float8_e3m4": "<f4", "float8_e4m3": "<f4", "float8_e4m3b11fnuz": "<f4",
-    "float8_e4m3fn": "<f4", "float8_e4m3fnuz": "<f4", "float8_e5m2": "<f4", "float8_e5m2fnuz": "<f4", "float8_e8m0fnu": "<f4",
-    "int2": "|i1", "int4": "|i1", "uint2": "|u1", "uint4": "|u1",
-}  # fmt: skip
+    "bfloat16": "<f4",
+    "float4_e2m1fn": "<f4",
+    "float8_e3m4": "<f4",
+    "float8_e4m3": "<f4",
+    "float8_e4m3b11fnuz": "<f4",
+    "float8_e4m3fn": "<f4",
+    "float8_e4m3fnuz": "<f4",
+    "float8_e5m2": "<f4",
+    "float8_e5m2fnuz": "<f4",
+    "float8_e8m0fnu": "<f4",
+    "int2": "|i1",
+    "int4": "|i1",
+    "uint2": "|u1",
+    "uint4": "|u1",
+}
 # The dtype that a leaf is sent as, by its own dtype.
 WIRE_DTYPES = WIDENED | {
     "bool": "|b1", "complex64": "<c8", "complex128": "<c16", "float16": "<f2", "float32": "<f4",

@@ -84,6 +84,11 @@ def _solve(taken: list[Shape], returned: list[Shape], options: Mapping[str, str]
 
 
 _RULES: Mapping[str, _Rule] = {
-    "geqrf": _factors, "orgqr": _from_reflectors, "getrf": _with_pivots, "potrf": _root, "syevd": _eigen, "gesdd": _singular,
+    "geqrf": _factors,
+    "orgqr": _from_reflectors,
+    "getrf": _with_pivots,
+    "potrf": _root,
+    "syevd": _eigen,
+    "gesdd": _singular,
     cost.TRIANGULAR_SOLVE: _solve,
-}  # fmt: skip
+}

@@ -43,9 +43,15 @@ set_option = click.option(
 @set_option
 @root_option
 def profile(
-    run_name: str | None, preset_name: str | None, batch_sizes: str | None, steps: int, folder: Path | None, as_json: bool,
-    settings: tuple[str, ...], root: Path,
-) -> None:  # fmt: skip
+    run_name: str | None,
+    preset_name: str | None,
+    batch_sizes: str | None,
+    steps: int,
+    folder: Path | None,
+    as_json: bool,
+    settings: tuple[str, ...],
+    root: Path,
+) -> None:
     """Profile the train step of RUN, or of a preset.
 
     Prints the time by operation and by part of the model, the FLOP utilization and the memory, for two batch sizes.

@@ -66,9 +66,19 @@ def sampling_options(command: Any) -> Any:
 @no_pieces_option
 @root_option
 def sample(
-    run_name: str, prompt: str | None, temperature: float, top_k: int, top_p: float, seed: int, number: int, max_tokens: int,
-    step: int | None, pieces_folder: Path | None, no_pieces: bool, root: Path,
-) -> None:  # fmt: skip
+    run_name: str,
+    prompt: str | None,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    seed: int,
+    number: int,
+    max_tokens: int,
+    step: int | None,
+    pieces_folder: Path | None,
+    no_pieces: bool,
+    root: Path,
+) -> None:
     """Continue a prompt with a trained model.
 
     MODEL is the name or folder of a run, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub.
@@ -187,9 +197,19 @@ def playground(run_name: str, root: Path) -> None:
 @no_pieces_option
 @root_option
 def evaluate(
-    run_name: str, spec: str | None, field: str | None, task: str | None, problems: int, samples: int, temperature: float,
-    system: str | None, settings: tuple[str, ...], step: int | None, no_pieces: bool, root: Path,
-) -> None:  # fmt: skip
+    run_name: str,
+    spec: str | None,
+    field: str | None,
+    task: str | None,
+    problems: int,
+    samples: int,
+    temperature: float,
+    system: str | None,
+    settings: tuple[str, ...],
+    step: int | None,
+    no_pieces: bool,
+    root: Path,
+) -> None:
     """Evaluate a run on all validation data: loss, bits per byte.
 
     Also prints the losses of a bigram and a unigram model. With --task, evaluates it on problems that are held out from

@@ -41,9 +41,17 @@ from harness.settings import typed_settings
 @pieces_option
 @machine_options
 def train(
-    name: str | None, preset_name: str | None, settings: tuple[str, ...], pieces_folder: Path | None, root: Path, quiet: bool,
-    coordinator: str | None, processes: str, process: int | None, **flags: Any,
-) -> None:  # fmt: skip
+    name: str | None,
+    preset_name: str | None,
+    settings: tuple[str, ...],
+    pieces_folder: Path | None,
+    root: Path,
+    quiet: bool,
+    coordinator: str | None,
+    processes: str,
+    process: int | None,
+    **flags: Any,
+) -> None:
     """Train a model, or resume a run.
 
     Resumes from the last checkpoint; the result is identical to an uninterrupted run.
@@ -104,10 +112,20 @@ def resume(
 @pieces_option
 @machine_options
 def finetune(
-    base_name: str, name: str | None, data: str | None, dialogues: str | None, template: str | None,
-    settings: tuple[str, ...], pieces_folder: Path | None, root: Path, quiet: bool, coordinator: str | None, processes: str,
-    process: int | None, **flags: Any,
-) -> None:  # fmt: skip
+    base_name: str,
+    name: str | None,
+    data: str | None,
+    dialogues: str | None,
+    template: str | None,
+    settings: tuple[str, ...],
+    pieces_folder: Path | None,
+    root: Path,
+    quiet: bool,
+    coordinator: str | None,
+    processes: str,
+    process: int | None,
+    **flags: Any,
+) -> None:
     """Fine-tune a trained model, or resume a run of this kind.
 
     BASE is the name or folder of a run, or a model in Hugging Face's format: hf:DIR, or hf:ORG/NAME on the hub. It
@@ -210,10 +228,25 @@ def _checked(name: str) -> str:
 @pieces_option
 @machine_options
 def rl(
-    base_name: str, reward: str | None, task: str | None, template: str | None, name: str | None, prompts: int | None,
-    group: int | None, kl: float | None, steps: int, as_json: bool, settings: tuple[str, ...], pieces_folder: Path | None,
-    root: Path, quiet: bool, coordinator: str | None, processes: str, process: int | None, **flags: Any,
-) -> None:  # fmt: skip
+    base_name: str,
+    reward: str | None,
+    task: str | None,
+    template: str | None,
+    name: str | None,
+    prompts: int | None,
+    group: int | None,
+    kl: float | None,
+    steps: int,
+    as_json: bool,
+    settings: tuple[str, ...],
+    pieces_folder: Path | None,
+    root: Path,
+    quiet: bool,
+    coordinator: str | None,
+    processes: str,
+    process: int | None,
+    **flags: Any,
+) -> None:
     """Reinforce what a program can verify in what a model writes.
 
     That is a reward of its stories, or a task whose problems it answers.

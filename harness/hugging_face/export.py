@@ -64,9 +64,14 @@ def _write_tokenizer(tokenizer: tiktoken.Encoding, context: int, folder: Path) -
     end = tokenizer.end if isinstance(tokenizer, PackageTokenizer) else END_OF_TEXT
     names = {"bos_token": end, "eos_token": end}
     settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": context, **names,
-        "model_input_names": ["input_ids", "attention_mask"],  # version 4 adds token_type_ids, which Llama does not take
-    }  # fmt: skip
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": context,
+        **names,
+        "model_input_names": [
+            "input_ids",
+            "attention_mask",
+        ],  # version 4 adds token_type_ids, which Llama does not take
+    }
     _write_json(folder / "tokenizer.json", content or to_json(tokenizer))
     _write_json(folder / "tokenizer_config.json", {**settings, "clean_up_tokenization_spaces": False})
     _write_json(folder / "special_tokens_map.json", names)

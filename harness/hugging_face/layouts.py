@@ -73,10 +73,20 @@ def _rope_fields(config: ModelConfig, **others: float) -> Fields:
 _EMBED = (0, 1)
 # The values of the settings by which models differ, where a layout says nothing else
 _PLAIN: Mapping[str, tuple[Any, ...]] = {
-    "mixer": ("attention",), "norm": ("pre",), "head_bias": (False,), "head_width": (0,), "window": (0,), "qk_norm": ("none",),
-    "parallel_residual": (False,), "attention_bias": ("same",), "rotary_fraction": (1.0,), "rope_scaling": ("none",),
-    "full_every": (0,), "window_rope_base": (0.0,), "scaled_embedding": (False,),
-}  # fmt: skip
+    "mixer": ("attention",),
+    "norm": ("pre",),
+    "head_bias": (False,),
+    "head_width": (0,),
+    "window": (0,),
+    "qk_norm": ("none",),
+    "parallel_residual": (False,),
+    "attention_bias": ("same",),
+    "rotary_fraction": (1.0,),
+    "rope_scaling": ("none",),
+    "full_every": (0,),
+    "window_rope_base": (0.0,),
+    "scaled_embedding": (False,),
+}
 _GPT_BLOCKS: Mapping[str, tuple[Any, ...]] = {
     **_PLAIN, "norm_kind": ("layernorm",), "activation": ("gelu", "gelu_exact", "relu"), "num_kv_heads": (0,),
     "bias": (True,),
@@ -335,11 +345,15 @@ def _gemma_fields(config: ModelConfig) -> Fields:
     local = {"rope_type": "default", "rope_theta": config.window_rope_base or config.rope_base}
     is_full = [config.is_full(layer) for layer in range(config.num_layers)]
     return {
-        **_llama_fields(config), **rope, "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": config.per_head,
-        "sliding_window": config.window or config.context, "layer_types": [_KINDS[full] for full in is_full],
+        **_llama_fields(config),
+        **rope,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "query_pre_attn_scalar": config.per_head,
+        "sliding_window": config.window or config.context,
+        "layer_types": [_KINDS[full] for full in is_full],
         "rope_local_base_freq": local["rope_theta"],
         "rope_parameters": {_KINDS[True]: rope["rope_parameters"], _KINDS[False]: local},
-    }  # fmt: skip
+    }
 
 
 _KINDS = ("sliding_attention", "full_attention")

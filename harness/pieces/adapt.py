@@ -322,8 +322,14 @@ def rollout_loss(config: Config, grpo_loss: Callable[..., Array]) -> LossSum:
         new_BT, _ = log_probabilities(config, model, rollouts.ids_BW)
         base_BT = rollouts.old_BT if rollouts.base_BT is None else rollouts.base_BT  # which weighs nothing then
         mean = grpo_loss(
-            new_BT, rollouts.old_BT, base_BT, rollouts.sampled_BT, rollouts.advantages_B, config.clip_ratio, config.kl_weight
-        )  # fmt: skip
+            new_BT,
+            rollouts.old_BT,
+            base_BT,
+            rollouts.sampled_BT,
+            rollouts.advantages_B,
+            config.clip_ratio,
+            config.kl_weight,
+        )
         count = jnp.sum(rollouts.sampled_BT)
         return mean * count.astype(mean.dtype), count
 

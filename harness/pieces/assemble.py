@@ -269,9 +269,15 @@ def paging(config: Config, pieces: Pieces | None) -> Paging | None:
 
 
 def generate_together(
-    pieces: Pieces | None, model: Any, prompts: Sequence[Sequence[int]], sampling: Sampling, end: int, first: int, width: int,
+    pieces: Pieces | None,
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    end: int,
+    first: int,
+    width: int,
     cache: Paging,
-) -> list[list[int]]:  # fmt: skip
+) -> list[list[int]]:
     """`generate_paged` with the parts of `paging`. Raises PieceError if the piece BlockManager has too few blocks."""
     generated = functools.partial(generate_paged, model, prompts, sampling, end, first, width, cache)
     try:

@@ -113,8 +113,13 @@ def run_load_gpt2(gpt2: Any, load: Any) -> None:
 
     run_module("GPT2", make, IDS, (T, V))
     shapes = {
-        "ln_1": (D,), "attn.c_attn": (D, 3 * D), "attn.c_proj": (D, D), "ln_2": (D,), "mlp.c_fc": (D, F), "mlp.c_proj": (F, D),
-    }  # fmt: skip
+        "ln_1": (D,),
+        "attn.c_attn": (D, 3 * D),
+        "attn.c_proj": (D, D),
+        "ln_2": (D,),
+        "mlp.c_fc": (D, F),
+        "mlp.c_proj": (F, D),
+    }
     weights = {f"h.{i}.{name}": shape for i in range(L) for name, shape in shapes.items()} | {"ln_f": (D,)}
     tensors = {
         f"transformer.{name}.weight": shape for name, shape in (weights | {"wte": (V, D), "wpe": (T, D)}).items()

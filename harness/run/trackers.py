@@ -222,9 +222,14 @@ class WandB:
         if not id_file.exists():
             files.replace(id_file, secrets.token_hex(8))
         self.run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", "gpt-kata"), name=run.folder.name, id=id_file.read_text(), resume="allow",
-            dir=run.folder, config=dataclasses.asdict(config), settings=wandb.Settings(silent=True, console="off"),
-        )  # fmt: skip
+            project=os.environ.get("WANDB_PROJECT", "gpt-kata"),
+            name=run.folder.name,
+            id=id_file.read_text(),
+            resume="allow",
+            dir=run.folder,
+            config=dataclasses.asdict(config),
+            settings=wandb.Settings(silent=True, console="off"),
+        )
         self.first_step = self.run.step  # after a resume, the first that the server does not have
         self.time = 0.0  # of the current step
 

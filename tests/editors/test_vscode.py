@@ -39,8 +39,13 @@ def test_it_is_one_file_that_reads_what_grade_lists(node: str, grade: Grade, tmp
     listed.write_text(grade("list", "--json").out)
     run = subprocess.run(
         [node, "--test", "--test-reporter=tap", bundle / "course.test.js"],
-        env={**os.environ, "LISTED": str(listed)}, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        env={**os.environ, "LISTED": str(listed)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert run.returncode == 0, run.stdout
     assert "# skipped 0" in run.stdout
     assert int(run.stdout.partition("# pass ")[2].split()[0]) >= 6

@@ -30,8 +30,11 @@ def test_a_fault_can_be_planted_and_taken_back(fault: Fault, tmp_path: Path):
     copy.write_bytes((ROOT / fault.file).read_bytes())
     with fault.planted(tmp_path):
         lines = copy.read_text(encoding="utf-8").splitlines()
-        changed = [pair for pair in zip(lines, (ROOT / fault.file).read_text(encoding="utf-8").splitlines(), strict=True)
-                   if pair[0] != pair[1]]  # fmt: skip
+        changed = [
+            pair
+            for pair in zip(lines, (ROOT / fault.file).read_text(encoding="utf-8").splitlines(), strict=True)
+            if pair[0] != pair[1]
+        ]
         assert [tuple(map(str.strip, pair)) for pair in changed] == [(fault.wrong, fault.line)]
         if copy.suffix == ".py":
             compile(copy.read_text(encoding="utf-8"), fault.file, "exec")

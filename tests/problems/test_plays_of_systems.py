@@ -49,31 +49,39 @@ def _stack_does_not_grow(exhibits: Shown) -> bool:
 PROPERTIES: dict[str, Callable[[Shown], bool]] = {
     "17": _stack_does_not_grow,
     "18": lambda shown: equal_bars(shown[0]) and lines(shown[1])["your chunks of 32"][-1] < 1e7,
-    "20": lambda shown: "largest "
-        "difference" in shown[2].caption and shown[1].bars[0].value < shown[1].bars[0].other / 3,
+    "20": lambda shown: (
+        "largest difference" in shown[2].caption and shown[1].bars[0].value < shown[1].bars[0].other / 3
+    ),
     "21": lambda shown: (
-        lines(shown[2])["eight devices"][-1] < 2 and "lie on each other" in shown[2].caption and
-        shown[0].planes[0].values[-1] == (0.25,) * 8
+        lines(shown[2])["eight devices"][-1] < 2
+        and "lie on each other" in shown[2].caption
+        and shown[0].planes[0].values[-1] == (0.25,) * 8
     ),
     "22": lambda shown: (
-        7.9 < shown[1].bars[0].other / shown[1].bars[0].value < 8.1 and
-        any("gather" in bar.label for bar in shown[2].bars)
+        7.9 < shown[1].bars[0].other / shown[1].bars[0].value < 8.1
+        and any("gather" in bar.label for bar in shown[2].bars)
     ),
-    "23": lambda shown: [row[3] for row in shown[0].rows][::2] == ["1.000", "1.000"] and 0.9 < float(shown[0].rows[1][3]) < 1.1,
-    "25": lambda shown: _whole_and_resumed_are_one(shown) and {row[1] for row in shown[2].rows} == {"raises ValueError"},
+    "23": lambda shown: (
+        [row[3] for row in shown[0].rows][::2] == ["1.000", "1.000"] and 0.9 < float(shown[0].rows[1][3]) < 1.1
+    ),
+    "25": lambda shown: (
+        _whole_and_resumed_are_one(shown) and {row[1] for row in shown[2].rows} == {"raises ValueError"}
+    ),
     "26": lambda shown: _whole_and_resumed_are_one(shown) and all(row[1] == row[2] for row in shown[1].rows),
-    "27": lambda shown: bars(shown[3])[2] == pytest.approx(2 * bars(shown[3])[0], rel=1e-3) and "bit for bit" in shown[3].caption,
+    "27": lambda shown: (
+        bars(shown[3])[2] == pytest.approx(2 * bars(shown[3])[0], rel=1e-3) and "bit for bit" in shown[3].caption
+    ),
     "28": lambda shown: shown[1].text.startswith(own_story(60)),
     "33": lambda shown: {row[0] for row in shown[0].rows if not row[2]} == {"mean"} and "a tenth" in shown[1].caption,
     "34": lambda shown: bars(shown[0])[2] == bars(shown[0])[3] < 1 and "too." in shown[1].caption,
     "35": lambda shown: (
-        ["traced" in bar.label for bar in shown[0].bars] == [True, *[False] * 3, True, False, False] and
-        len(set(shown[3].planes[0].values)) == 4
+        ["traced" in bar.label for bar in shown[0].bars] == [True, *[False] * 3, True, False, False]
+        and len(set(shown[3].planes[0].values)) == 4
     ),
     "36": lambda shown: equal_bars(shown[1], 0.02) and shown[0].planes[0] != shown[0].planes[1],
     "43": lambda shown: (
-        np.divide(*(y[-1] for y in lines(shown[0]).values())) < 0.1 and
-        shown[2].text == own_story(45, "Once there was a clever")
+        np.divide(*(y[-1] for y in lines(shown[0]).values())) < 0.1
+        and shown[2].text == own_story(45, "Once there was a clever")
     ),
     "44": lambda shown: shown[0].rows[0][1] == "5" and "Every row" in shown[1].caption and bits(shown[2]) < 1,
     "45": lambda shown: 3.5 < shown[0].bars[0].other / shown[0].bars[0].value < 4 and "far below" in shown[2].caption,
@@ -81,38 +89,46 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
     "49": _unseen_keys_are_used_by_nobody,
     "52": lambda shown: equal_bars(shown[1]) and sum(token.kind == 1 for token in shown[0].tokens) > 20,
     "59": lambda shown: (
-        equal_bars(shown[1], 0.01) and shown[0].planes[0].texts[-1][-1] == " Her" and
-        shown[2].planes[0].values[2][3] > 1 > -1 > shown[2].planes[1].values[2][3]
+        equal_bars(shown[1], 0.01)
+        and shown[0].planes[0].texts[-1][-1] == " Her"
+        and shown[2].planes[0].values[2][3] > 1 > -1 > shown[2].planes[1].values[2][3]
     ),
     "60": lambda shown: (
-        equal_bars(shown[0], 0.01) and max(shown[1].planes[0].values[0]) > 0.7 < shown[1].planes[0].values[1][-1] and
-        "The name itself no longer matters" in shown[1].caption
+        equal_bars(shown[0], 0.01)
+        and max(shown[1].planes[0].values[0]) > 0.7 < shown[1].planes[0].values[1][-1]
+        and "The name itself no longer matters" in shown[1].caption
     ),
     "63": lambda shown: (
-        len(shown) == 3 and "the prompt is there once" in shown[0].caption and "The same" in shown[2].caption and
-        bars(shown[1])[1] < bars(shown[1])[2]
+        len(shown) == 3
+        and "the prompt is there once" in shown[0].caption
+        and "The same" in shown[2].caption
+        and bars(shown[1])[1] < bars(shown[1])[2]
     ),
     "64": lambda shown: (
-        len(shown) == 4 and "0 of 8" not in shown[0].caption and "Nobody's answer" in shown[1].caption and
-        bars(shown[2])[0] < bars(shown[2])[1] < bars(shown[2])[2] and equal_bars(shown[3])
+        len(shown) == 4
+        and "0 of 8" not in shown[0].caption
+        and "Nobody's answer" in shown[1].caption
+        and bars(shown[2])[0] < bars(shown[2])[1] < bars(shown[2])[2]
+        and equal_bars(shown[3])
     ),
     "65": lambda shown: (
-        "follows it to the end" in shown[0].caption and shown[0].text.endswith(".") and "keep their "
-            "odds" in shown[3].caption
+        "follows it to the end" in shown[0].caption
+        and shown[0].text.endswith(".")
+        and "keep their odds" in shown[3].caption
     ),
     # These train.
     "19": lambda shown: (
-        shown[0].rows[0][2] == "" and
-        lines(shown[2])["float32, as yours are"][-1] < lines(shown[2])["bfloat16"][-1] < 3
+        shown[0].rows[0][2] == "" and lines(shown[2])["float32, as yours are"][-1] < lines(shown[2])["bfloat16"][-1] < 3
     ),
     "61": lambda shown: (
-        "all 6 names" in shown[0].caption and "all 6 names" in shown[2].caption and
-        lines(shown[1])["induction score of layer 1"][-1] > 0.6
+        "all 6 names" in shown[0].caption
+        and "all 6 names" in shown[2].caption
+        and lines(shown[1])["induction score of layer 1"][-1] > 0.6
     ),
     "62": lambda shown: lines(shown[0])["share of the variance"][-1] < 0.25 and len(shown[2].rows) >= 6,
     "46": lambda shown: lines(shown[0])["after 5 steps"][48] > 0.5 and lines(shown[1])["your Muon"][-1] < 2,
     "48": lambda shown: bars(shown[0]) == [pytest.approx(1, abs=1e-3)] and lines(shown[1])["error"][-1] < 0.3,
-}  # fmt: skip
+}
 
 # These train for up to a minute.
 LONG: dict[str, Callable[[Shown], bool]] = {

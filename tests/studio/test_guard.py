@@ -127,9 +127,19 @@ def test_only_its_own_pages_can_write(studio: Server, headers: dict[str, str]):
 
 def test_no_path_leads_out(studio: Server):
     (studio.folder / "secret.txt").write_text("secret")
-    for path in ("/static/../guard.py", "/static/..%2fguard.py", "/static//etc/passwd", "/problems/../secret.txt",
-                 "/problems/07/attempts/../../../secret.txt", "/problems/99", "/problems/-1", "/problems/07/attempts/999999",
-                 "/problems/p07_next_token_loss", "/static/%00", "/problems/%2e%2e"):  # fmt: skip
+    for path in (
+        "/static/../guard.py",
+        "/static/..%2fguard.py",
+        "/static//etc/passwd",
+        "/problems/../secret.txt",
+        "/problems/07/attempts/../../../secret.txt",
+        "/problems/99",
+        "/problems/-1",
+        "/problems/07/attempts/999999",
+        "/problems/p07_next_token_loss",
+        "/static/%00",
+        "/problems/%2e%2e",
+    ):
         assert ask(studio, path).status == 404, path
 
 

@@ -237,10 +237,16 @@ def test_a_worse_attempt_never_erases_a_better_one_unless_asked():
 
 ATTEMPTS = st.lists(
     st.builds(
-        attempt, st.none() | st.floats(-3, 9), st.integers(0, 10), st.sampled_from([P1, P2, P3]), st.integers(1, 3), st.booleans()
+        attempt,
+        st.none() | st.floats(-3, 9),
+        st.integers(0, 10),
+        st.sampled_from([P1, P2, P3]),
+        st.integers(1, 3),
+        st.booleans(),
     ),
-    max_size=6, unique_by=lambda attempt: attempt.id,
-)  # fmt: skip
+    max_size=6,
+    unique_by=lambda attempt: attempt.id,
+)
 EXTENSION = st.dictionaries(st.just(""), st.timedeltas(timedelta(), 3 * DAY))
 RULES = st.fixed_dictionaries(
     {

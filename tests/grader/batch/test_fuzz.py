@@ -18,9 +18,30 @@ from tests.grader.batch.conftest import GOOD, NAME
 
 FEW, CLASS, CLASSES = 40, 500, 40  # learners of a small and a large export, and large ones in the weekly run
 TOKENS = [
-    b"\0", b'"', b"\\", b"[" * 200, b"{" * 200, b"(" * 300, b"\xff\xfe", b"1e999", b"-", b"\n" * 50, b"# @param" * 20, b"'''",
-    b"%%", b"9" * 400, b"\xf0\x9f\x98\x80", b"../", b"PK\x03\x04", b"null", b"]", b"<<: *a", b"&a ", b"\r", b"\x1b[2J",
-]  # fmt: skip
+    b"\0",
+    b'"',
+    b"\\",
+    b"[" * 200,
+    b"{" * 200,
+    b"(" * 300,
+    b"\xff\xfe",
+    b"1e999",
+    b"-",
+    b"\n" * 50,
+    b"# @param" * 20,
+    b"'''",
+    b"%%",
+    b"9" * 400,
+    b"\xf0\x9f\x98\x80",
+    b"../",
+    b"PK\x03\x04",
+    b"null",
+    b"]",
+    b"<<: *a",
+    b"&a ",
+    b"\r",
+    b"\x1b[2J",
+]
 
 
 def zip_of(**files: str) -> bytes:

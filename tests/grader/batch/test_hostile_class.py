@@ -67,9 +67,13 @@ def test_a_class_with_hostile_learners(tmp_path: Path):
     deep.mkdir(parents=True)
 
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), str(tmp_path / "results")], cwd=ROOT, capture_output=True, text=True,
-        check=False, timeout=1800,
-    )  # fmt: skip
+        [sys.executable, "-c", PROGRAM, str(folder), str(tmp_path / "results")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1800,
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     *_, memory = done.stdout.split()
     assert int(memory) << 10 < MOST_MEMORY

@@ -106,9 +106,24 @@ def test_from_the_teacher_to_the_marks(grade: Grade, tmp_path):
         "due: {01-70: 2026-12-24, hunts: 2026-11-03}\nlate_days: 5\npenalty: 10%\nexcused: {s3: hunts}\n"
     )
     marked = grade(
-        "batch", "export.zip", "--out", "results", "--hunts", "--problems", "02", "--seed-file", "s.txt", "--format", "canvas",
-        "--accept-isolation", "weak", "--roster", "roster.csv", "--deadlines", "rules.yml",
-    )  # fmt: skip
+        "batch",
+        "export.zip",
+        "--out",
+        "results",
+        "--hunts",
+        "--problems",
+        "02",
+        "--seed-file",
+        "s.txt",
+        "--format",
+        "canvas",
+        "--accept-isolation",
+        "weak",
+        "--roster",
+        "roster.csv",
+        "--deadlines",
+        "rules.yml",
+    )
     assert (marked.code, marked.err) == (0, "")
     assert "Ada (s0): 3 of 3 points, 1 day late, 10% off: 2.7" in marked.out
     with (tmp_path / "results" / "hunts.csv").open(encoding="utf-8-sig") as table:

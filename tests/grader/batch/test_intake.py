@@ -135,9 +135,14 @@ def test_canvas(tmp_path: Path):
 
 
 def test_an_anonymous_export_of_canvas(tmp_path: Path):
-    source = zipped(tmp_path / "s.zip", {
-        f"anon_AbC12_LATE_5001_{NAME}.py": GOOD, f"anon_x9Yz0_5002_{NAME}.py": GOOD, f"studenttest_19_5003_{NAME}.py": GOOD,
-    })  # fmt: skip
+    source = zipped(
+        tmp_path / "s.zip",
+        {
+            f"anon_AbC12_LATE_5001_{NAME}.py": GOOD,
+            f"anon_x9Yz0_5002_{NAME}.py": GOOD,
+            f"studenttest_19_5003_{NAME}.py": GOOD,
+        },
+    )
     submissions = read(source)
     assert [(item.learner, item.late) for item in submissions.items] == [("anon_AbC12", True), ("anon_x9Yz0", False)]
     assert not any(person.canvas for person in submissions.people.values())

@@ -119,9 +119,12 @@ def shared_folder() -> Iterator[Path]:
 def as_user(user: int, group: int, folder: Path, what: str) -> str:
     """What a user gets who opens the results, or the error."""
     run = subprocess.run(
-        [sys.executable, "-c", OPEN, str(folder), what, str(user), str(group)], cwd=ROOT, capture_output=True, text=True,
+        [sys.executable, "-c", OPEN, str(folder), what, str(user), str(group)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     return run.stdout.strip() or run.stderr.strip().splitlines()[-1]
 
 

@@ -124,9 +124,20 @@ FSTRING_TYPES = {
     for name, number in {"FSTRING_START": 61, "FSTRING_MIDDLE": 62, "FSTRING_END": 63}.items()
 }
 NESTED = [
-    ("FSTRING_START", 'f"'), ("FSTRING_MIDDLE", "a"), ("OP", "{"), ("FSTRING_START", "f'"), ("OP", "{"), ("NAME", "x"),
-    ("OP", "}"), ("FSTRING_END", "'"), ("OP", "}"), ("FSTRING_MIDDLE", "b"), ("FSTRING_END", '"'), ("OP", "+"), ("NAME", "y"),
-]  # fmt: skip
+    ("FSTRING_START", 'f"'),
+    ("FSTRING_MIDDLE", "a"),
+    ("OP", "{"),
+    ("FSTRING_START", "f'"),
+    ("OP", "{"),
+    ("NAME", "x"),
+    ("OP", "}"),
+    ("FSTRING_END", "'"),
+    ("OP", "}"),
+    ("FSTRING_MIDDLE", "b"),
+    ("FSTRING_END", '"'),
+    ("OP", "+"),
+    ("NAME", "y"),
+]
 
 
 def test_a_nested_f_string_of_python_3_12_is_one_string(monkeypatch: pytest.MonkeyPatch):

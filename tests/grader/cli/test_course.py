@@ -226,8 +226,20 @@ def test_a_class_a_bundle_and_a_plugin(grade: Grade, signals: Path, tmp_path: Pa
 
     grade("--course", signals, "start")
     shutil.copy(signals / "solutions" / f"{NAME}.py", tmp_path / "attempts" / f"{NAME}.py")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--workspace", "attempts",
-               "-k", "moving"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--workspace",
+        "attempts",
+        "-k",
+        "moving",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "4 passed" in done.stdout, done.stdout
 

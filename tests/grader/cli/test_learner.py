@@ -125,9 +125,25 @@ def test_an_earlier_problem_is_found_in_the_workspace(grade: Grade, tmp_path):
 
 
 COMMANDS = (
-    "start", "problem", "list", "next", "show", "hint", "solution", "reset", "certificate", "doctor", "watch", "try", "repl",
-    "new", "verify", "batch", "pack", "export",
-)  # fmt: skip
+    "start",
+    "problem",
+    "list",
+    "next",
+    "show",
+    "hint",
+    "solution",
+    "reset",
+    "certificate",
+    "doctor",
+    "watch",
+    "try",
+    "repl",
+    "new",
+    "verify",
+    "batch",
+    "pack",
+    "export",
+)
 
 
 @pytest.mark.parametrize("args", [[], ["--help"], ["-h"], *([command, "--help"] for command in COMMANDS)])

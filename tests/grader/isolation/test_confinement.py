@@ -98,9 +98,20 @@ def test_strict_isolation_denies_everything(measure: Measure):
     assert seen["here"] == "['x']", "the scratch folder was empty"
     assert "GRADE_TEST_SECRET" not in seen["environment"]
     assert set(seen["environment"]) <= {
-        "HOME", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "JAX_PLATFORMS", "LANG", "LC_CTYPE", "LD_LIBRARY_PATH",
-        "OPENBLAS_NUM_THREADS", "PATH", "PYTHONHASHSEED", "TF_CPP_MIN_LOG_LEVEL", "TMPDIR", "TPU_SKIP_MDS_QUERY", "XLA_FLAGS",
-    }  # fmt: skip
+        "HOME",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES",
+        "JAX_PLATFORMS",
+        "LANG",
+        "LC_CTYPE",
+        "LD_LIBRARY_PATH",
+        "OPENBLAS_NUM_THREADS",
+        "PATH",
+        "PYTHONHASHSEED",
+        "TF_CPP_MIN_LOG_LEVEL",
+        "TMPDIR",
+        "TPU_SKIP_MDS_QUERY",
+        "XLA_FLAGS",
+    }
     assert seen["descriptors"] == [0, 1, 2, 3]
     assert seen["threads"] == 1, "Landlock binds only the calling thread"
     assert seen["data limit"] is True

@@ -12,8 +12,13 @@ pytestmark = pytest.mark.fast
 SMALLEST = Launch(Job(Path("/course/problems/p01_token_embedding")), Path("/scratch"), judge=7)
 LARGEST = Launch(
     Job(Path("/a"), 8, Limits(memory=1 << 30), (Path("/course/solutions"),)),
-    Path("/scratch"), 7, frozenset({"seccomp", "user"}), (Path("/sys/fs/cgroup/a/cgroup.procs"),), ("memory", "pids"), 5,
-)  # fmt: skip
+    Path("/scratch"),
+    7,
+    frozenset({"seccomp", "user"}),
+    (Path("/sys/fs/cgroup/a/cgroup.procs"),),
+    ("memory", "pids"),
+    5,
+)
 
 
 @pytest.mark.parametrize("launch", [SMALLEST, LARGEST])

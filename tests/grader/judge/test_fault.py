@@ -93,8 +93,10 @@ def test_an_earlier_misconception_is_named(workspace: Path, grade: Grade):
     run = grade("problem", "12", "--json", "--timeout", 200).json
     assert run["verdict"] == "FAIL"
     assert run["earlier"] == {
-        "problem": "p11_gradient_clipping", "verdict": "FAIL", "misconception": misconception_name("11", "norm * factor"),
-    }  # fmt: skip
+        "problem": "p11_gradient_clipping",
+        "verdict": "FAIL",
+        "misconception": misconception_name("11", "norm * factor"),
+    }
     text = grade("problem", "12").out
     assert "Check problem 11 first: this problem builds on it." in text
     assert "Next: fix p11_gradient_clipping.py first" in text

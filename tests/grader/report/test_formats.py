@@ -68,10 +68,15 @@ def test_prairielearn(rendered):
 
 
 RUNNER = {
-    "CLASSROOM": "kata", "ASSIGNMENT": "part-1", "ASSIGNMENT_TYPE": "group", "OWNER": "ada",
-    "SUBMISSION_TAG": "submit/2026-06-01T14-32-05Z-a1b2c3d", "COMMIT_URL": "https://github.com/o/r/commit/a1b2c3d",
-    "RELEASE_URL": "https://github.com/o/r/releases/tag/submit", "REVIEW_URL": "https://github.com/o/r/compare/0...a1b2c3d",
-}  # fmt: skip
+    "CLASSROOM": "kata",
+    "ASSIGNMENT": "part-1",
+    "ASSIGNMENT_TYPE": "group",
+    "OWNER": "ada",
+    "SUBMISSION_TAG": "submit/2026-06-01T14-32-05Z-a1b2c3d",
+    "COMMIT_URL": "https://github.com/o/r/commit/a1b2c3d",
+    "RELEASE_URL": "https://github.com/o/r/releases/tag/submit",
+    "REVIEW_URL": "https://github.com/o/r/compare/0...a1b2c3d",
+}
 
 
 def check_classroom50(result: dict[str, Any]) -> None:

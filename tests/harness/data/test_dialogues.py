@@ -42,8 +42,11 @@ def with_tokens() -> tiktoken.Encoding:
     names = [END_OF_TEXT, "<|begin|>", "<|start|>", "<|end|>"]
     ranks = {bytes([byte]): byte for byte in range(256)}
     return tiktoken.Encoding(
-        "a-test", pat_str=SPLIT_PATTERN, mergeable_ranks=ranks, special_tokens={name: 256 + i for i, name in enumerate(names)}
-    )  # fmt: skip
+        "a-test",
+        pat_str=SPLIT_PATTERN,
+        mergeable_ranks=ranks,
+        special_tokens={name: 256 + i for i, name in enumerate(names)},
+    )
 
 
 def told_apart(template: Template, tokenizer: tiktoken.Encoding, messages) -> tuple[str, list[str]]:

@@ -10,8 +10,11 @@ from harness.data import rendering
 from harness.data.rendering import RenderingError, render
 
 VARIABLES = {
-    "messages": [{"role": "user", "content": "Who?"}], "add_generation_prompt": True, "bos_token": "", "eos_token": "<end>",
-}  # fmt: skip
+    "messages": [{"role": "user", "content": "Who?"}],
+    "add_generation_prompt": True,
+    "bos_token": "",
+    "eos_token": "<end>",
+}
 SECONDS = 30  # within which a refusal comes, on a busy machine
 
 

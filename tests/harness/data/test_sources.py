@@ -142,20 +142,32 @@ REFUSED: list[tuple[str, bytes, str]] = [
     ("a.txt", b"<!DOCTYPE html><p>One.", r"looks like HTML"),
     ("a.txt", "One.".encode("utf-16"), r"is UTF-16 or binary, not UTF-8. Save it as UTF-8."),
     ("a.txt", "One, two.".encode("utf-16-le"), r"is UTF-16 or binary"),
-    ("a.jsonl", b"Once upon a time", r"a.jsonl is not JSON: it begins with 'Once upon a time'. If it is text, rename it"),
+    (
+        "a.jsonl",
+        b"Once upon a time",
+        r"a.jsonl is not JSON: it begins with 'Once upon a time'. If it is text, rename it",
+    ),
     ("a.csv", b'{"text": "One."}', r"looks like JSON and would be read as CSV, as .csv says. Rename it to .jsonl."),
     ("a.json", b"id,text\n1,One.\n", r"looks like CSV and would be read as JSON, as .json says."),
-    ("a.jsonl", b'{"text": "One."}\n{"text": "Two.}\n', r"a.jsonl, line 2: this is not JSON \(.*\). Each line must be one"),
+    (
+        "a.jsonl",
+        b'{"text": "One."}\n{"text": "Two.}\n',
+        r"a.jsonl, line 2: this is not JSON \(.*\). Each line must be one",
+    ),
     ("a.jsonl", b'{"text": 1}', r"line 1: the field `text` is a number, not a string"),
     ("a.jsonl", b'{"messages": []}', r"line 1: the record has no field `text`. Its fields are: messages. Choose one"),
     ("a.json", b'[{"text": "One."}', r"line 1: the list is not closed; the file may be incomplete"),
     ("a.json", b'["One." "Two."]', r"line 1: a comma is missing before"),
     ("a.json", b'[["One."]]', r"line 1: this is a list, not a string"),
-    ("a.csv", b"id,story\n1,One.\n", r"a.csv has no column `text`. Its columns are: id, story. Choose one with --field."),
+    (
+        "a.csv",
+        b"id,story\n1,One.\n",
+        r"a.csv has no column `text`. Its columns are: id, story. Choose one with --field.",
+    ),
     ("a.csv", b"id,text\n1\n", r"a.csv, line 2: the row has 1 column, and the header 2"),
     ("a.csv", b'id,text\n1,"One\n', r"a.csv, line 2: this is not CSV \(.*\). Close each quote."),
     ("a.parquet", b"not parquet", r"cannot be read as Parquet"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "content", "message"), REFUSED)

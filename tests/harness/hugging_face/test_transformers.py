@@ -49,8 +49,13 @@ def test_transformers_loads_an_export_with_equal_logits_and_ids(name: str, tmp_p
     prompt = POCKET.encode("Once upon a time, there was")
     sampling = Sampling(temperature=0.0, max_tokens=50)
     tokens = list(generate(CachedDecoder(model, sampling), prompt, sampling, POCKET.eot_token))
-    ids = loaded.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt)), max_new_tokens=50, do_sample=False,
-                          pad_token_id=POCKET.eot_token)[0].tolist()  # fmt: skip
+    ids = loaded.generate(
+        torch.tensor([prompt]),
+        attention_mask=torch.ones(1, len(prompt)),
+        max_new_tokens=50,
+        do_sample=False,
+        pad_token_id=POCKET.eot_token,
+    )[0].tolist()
     assert [*tokens, POCKET.eot_token][:50] == ids[len(prompt) :]
 
 

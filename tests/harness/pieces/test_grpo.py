@@ -30,9 +30,18 @@ def reinforce(tiny: Config, pieces: Pieces, tmp_path: Path) -> Callable[[str, An
     reward = tmp_path / "mine.py"
     reward.write_text("def score(prompt, continuation, ended):\n    return len(continuation) % 7\n")
     config = replace(
-        Run(tmp_path / "runs" / "base").config(), base="base", reward=f"{reward}:score", prompts=2, group_size=2, batch_size=4,
-        prompt_tokens=3, steps=2, grad_accumulation_steps=2, kl_weight=3.0, learning_rate=0.03,
-    )  # fmt: skip
+        Run(tmp_path / "runs" / "base").config(),
+        base="base",
+        reward=f"{reward}:score",
+        prompts=2,
+        group_size=2,
+        batch_size=4,
+        prompt_tokens=3,
+        steps=2,
+        grad_accumulation_steps=2,
+        kl_weight=3.0,
+        learning_rate=0.03,
+    )
 
     def with_pieces(name: str, loss: Any) -> list[dict[str, Any]]:
         own = {"MiniGPT": few.by_name["MiniGPT"]}

@@ -48,8 +48,11 @@ def own_in_words_of_the_course(attention: dict[str, Any]) -> dict[str, Any]:
         name: flat[own].reshape(*flat[own].shape[:2], -1) for name, own in (("in_proj", "u_gate"), ("bc_proj", "bc"))
     }
     return {name: {"kernel": kernel} for name, kernel in joined.items()} | {
-        "dt_proj": attention["dt"], "out_proj": attention["out_proj"], "a_log": attention["a_log"], "skip": attention["skip"],
-    }  # fmt: skip
+        "dt_proj": attention["dt"],
+        "out_proj": attention["out_proj"],
+        "a_log": attention["a_log"],
+        "skip": attention["skip"],
+    }
 
 
 @pytest.mark.parametrize("name", ["LatentAttention", pytest.param("SelectiveSSM", marks=pytest.mark.thorough)])

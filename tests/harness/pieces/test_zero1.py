@@ -21,8 +21,16 @@ from tests.harness.conftest import TINY
 
 # Rotary positions, so that a model whose context has one more position has the same parameters.
 CONFIG = replace(
-    TINY, vocab_size=61, positions="rope", num_layers=1, mesh="8x1", zero1=True, weight_decay=0.0, beta2=0.999, clip_norm=0.5
-)  # fmt: skip
+    TINY,
+    vocab_size=61,
+    positions="rope",
+    num_layers=1,
+    mesh="8x1",
+    zero1=True,
+    weight_decay=0.0,
+    beta2=0.999,
+    clip_norm=0.5,
+)
 
 
 @pytest.fixture

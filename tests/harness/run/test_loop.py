@@ -19,9 +19,31 @@ from tests.conftest import Run
 from tests.forked import Preloaded
 from tests.harness.conftest import STORIES, Harness, command
 
-SETTINGS = ["--set", "context=16", "--set", "d_model=16", "--set", "num_heads=2", "--set", "d_ff=24", "--set", "num_layers=2",
-            "--set", "batch_size=8", "--set", "eval_every=8", "--set", "eval_batches=2", "--set", "dropout=0.1",
-            "--set", "chart_every=120", "--set", "sample_every=120", "--quiet"]  # fmt: skip
+SETTINGS = [
+    "--set",
+    "context=16",
+    "--set",
+    "d_model=16",
+    "--set",
+    "num_heads=2",
+    "--set",
+    "d_ff=24",
+    "--set",
+    "num_layers=2",
+    "--set",
+    "batch_size=8",
+    "--set",
+    "eval_every=8",
+    "--set",
+    "eval_batches=2",
+    "--set",
+    "dropout=0.1",
+    "--set",
+    "chart_every=120",
+    "--set",
+    "sample_every=120",
+    "--quiet",
+]
 STEPS = 120
 
 

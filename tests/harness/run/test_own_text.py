@@ -120,8 +120,19 @@ def test_the_commands_for_own_text(harness_here: Harness, poems: Config, tmp_pat
     assert evaluated.code == 0, evaluated.err
     assert evaluated.out.startswith("Run mine, step 2, on other.txt, 1 stories of ")
     assert "bits per byte" in evaluated.out
-    tuned = harness_here("finetune", "mine", "--data", "other.txt", "--steps", 1, "--quiet", "--set", "batch_size=2", "--set",
-                    "warmup_steps=0")  # fmt: skip
+    tuned = harness_here(
+        "finetune",
+        "mine",
+        "--data",
+        "other.txt",
+        "--steps",
+        1,
+        "--quiet",
+        "--set",
+        "batch_size=2",
+        "--set",
+        "warmup_steps=0",
+    )
     assert tuned.code == 0, tuned.err
     assert Run(tmp_path / "runs" / "mine-tuned").tokenizer_file.read_bytes() == (
         Run(tmp_path / "runs" / "mine").tokenizer_file.read_bytes()

@@ -126,15 +126,21 @@ def test_four_processes_find_each_other_as_tasks_of_slurm(stories_file: Path, tm
         subprocess.Popen(
             command(*arguments(stories_file, tmp_path / "four", "--processes", "auto", "--fsdp")),
             env={
-                **os.environ, "JAX_NUM_CPU_DEVICES": "1", "SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "localhost",
-                "SLURM_NTASKS": "4", "SLURM_PROCID": str(index), "SLURM_LOCALID": str(index), "JAX_COORDINATOR_PORT": str(port),
+                **os.environ,
+                "JAX_NUM_CPU_DEVICES": "1",
+                "SLURM_JOB_ID": "7",
+                "SLURM_STEP_NODELIST": "localhost",
+                "SLURM_NTASKS": "4",
+                "SLURM_PROCID": str(index),
+                "SLURM_LOCALID": str(index),
+                "JAX_COORDINATOR_PORT": str(port),
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         for index in range(4)
-    ]  # fmt: skip
+    ]
     outputs = finish(processes)
     assert [out for out, _ in outputs[1:]] == ["", "", ""]
     alone(arguments(stories_file, tmp_path / "one"))
