@@ -18,6 +18,7 @@ MOST_MEMORY = 500 << 20  # bytes of the process that grades the class
 # Runs the command in this process, and prints the most memory that it took.
 PROGRAM = (
     "import resource, sys\nfrom pathlib import Path\nfrom grader.batch import command\n"
+    "from grader.batch.options import BatchOptions\n"
     "if __name__ == '__main__':\n"
     "    options = BatchOptions(problems='01-12', formats=('text',))\n"
     "    for line in command.batch(Path(sys.argv[1]), Path(sys.argv[2]), options): print(line)\n"
