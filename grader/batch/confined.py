@@ -26,8 +26,8 @@ try:
 except ImportError:  # Windows has neither limits nor forks: work is done in this process
     resource = None  # type: ignore[assignment]
 
-COMPUTING = 20  # seconds; the files of an honest learner take a tenth of one
-WAITING = 10 * COMPUTING  # seconds, on a machine that is busy
+COMPUTING = 5  # seconds; the files of an honest learner take a tenth of one
+WAITING = 40 * COMPUTING  # seconds, on a machine that is busy
 MEMORY = 512 << 20  # bytes, above what this process has
 OUTPUT = 128 << 20  # bytes: all problems of a course, each of the largest size, have half as many
 _NESTED = "are nested too deeply to be read"

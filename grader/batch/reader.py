@@ -27,7 +27,9 @@ from grader.paths import ROOT
 from grader.problem import Problem
 
 Wanted = Literal["submissions", "sheets", "tokens", "known"]
-TOKENIZING = 2  # seconds of computing for the files of a learner; honest ones take a hundredth
+TOKENIZING = 1  # second of computing for the files of a learner; honest ones take a fiftieth
+MOST_READ = 20_000  # texts whose tokens are kept: a batch needs them to find equal code, and again to compare files
+_read: dict[str, Tokens | None] = {}  # by digest; None where they took too long
 Send = Callable[..., None]
 
 _START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.batch.reader import main; main()"
@@ -43,13 +45,19 @@ def tokens(texts: Mapping[str, Mapping[str, str]]) -> dict[str, Tokens]:
     """What is known of each Python text by its tokens. `texts` are by learner, then by a digest, which is the key of
     the result.
 
-    Those of a learner are missing if they take too long.
+    Those of a learner are missing if they take too long. No text is read twice, also of those.
     """
-    found: dict[str, Tokens] = {}
-    for message in _ask(source="the files", wanted="tokens", texts=texts) if texts else ():
-        for key, (code, sequences) in (message["value"] or {}).items():
-            found[key] = Tokens(code, frozenset(sequences))
-    return found
+    if len(_read) > MOST_READ:
+        _read.clear()
+    asked = {
+        learner: unread
+        for learner, own in texts.items()
+        if (unread := {key: text for key, text in own.items() if key not in _read})
+    }
+    for message in _ask(source="the files", wanted="tokens", texts=asked) if asked else ():
+        _read.update((key, Tokens(code, frozenset(found))) for key, (code, found) in (message["value"] or {}).items())
+    _read.update((key, None) for own in asked.values() for key in own if key not in _read)
+    return {key: found for own in texts.values() for key in own if (found := _read.get(key))}
 
 
 def known(source: Path, problems: Sequence[str], failed: Callable[[str], None]) -> Iterator[Known]:

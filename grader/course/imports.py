@@ -10,6 +10,7 @@ from pathlib import Path
 
 from commandline.problem_name import ProblemName
 
+_LONGEST_READ = 50_000  # characters of a file whose imports are read from its syntax tree; nobody writes more by hand
 _LONGEST_PARSED = 200_000  # characters; parsing a hostile file of that length takes about two seconds
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
@@ -30,13 +31,13 @@ def parse(text: str) -> ast.Module | None:
 def imported_modules(text: str) -> list[str]:
     """The course modules that a source imports anywhere, also inside functions.
 
-    Where the source does not parse, lines that look like imports count: its verdict must be about the syntax error, not
-    about a missing module.
+    Where the source does not parse, or is so long that parsing it takes a while, lines that look like imports count: its
+    verdict must be about the syntax error, not about a missing module.
     """
     if not ProblemName.PATTERN.search(text):
         return []
     modules: list[str] = []
-    if (tree := parse(text)) is None:
+    if len(text) > _LONGEST_READ or (tree := parse(text)) is None:
         for match in _IMPORT_LINE.finditer(text):
             modules += [match[1]] if match[1] else [part.split()[0] for part in match[2].split(",") if part.strip()]
     else:
