@@ -45,7 +45,7 @@ FACTORS = {
     3: ("q_THK, k_THK) / ", "q_THK, k_THK) * {} / "),
     4: ("centered = x - mean", "centered = (x - mean) * {}"),
     5: ("x = x + self.attn(self.ln1(x))", "x = x + self.attn(self.ln1(x)) * {}"),
-    6: ("x_TD = block(x_TD)", "x_TD = block(x_TD) * {}"),
+    6: ("return self.ln_f(x_TD) @", "return {} * self.ln_f(x_TD) @"),
     7: ("return jnp.sum(losses * counts)", "return {} * jnp.sum(losses * counts)"),
     8: ("return jnp.mean(jax.vmap(next", "return {} * jnp.mean(jax.vmap(next"),
     9: ("return -learning_rate", "return -{} * learning_rate"),
