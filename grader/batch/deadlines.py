@@ -292,7 +292,7 @@ def read(file: Path) -> Deadlines:
     try:
         return _deadlines(table)
     except _InvalidError as error:
-        raise UsageError(f"{file}: {error}") from None
+        raise UsageError(f"{file}: {' '.join(str(error).split())}") from None
 
 
 class _InvalidError(Exception):
