@@ -176,7 +176,7 @@ class _Batch:
         yield f"To grade: {self.plan.total}{how}. Unchanged: {self.plan.unchanged}. {left}"
 
     def _grade(self) -> None:
-        """Grades what is to be graded, and stores each result as it comes."""
+        """Grades the submissions of the plan, and stores each result when it arrives."""
         graded = _grade(self.plan.tasks, self.options, self.faults)
         _remember_about(self.store, self.name, self.rules)
         unused = [(file.learner, file.file, file.reason) for file in self.intake.unused]

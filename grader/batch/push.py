@@ -113,8 +113,8 @@ def _push(stored: Results, target: Target, *, overwrite: bool, comments: bool) -
             yield f"Note: {row['name']!r} has {row['points_possible']:g} points in Canvas and {problem.points} here."
         own = [record for record in records if record.problem == problem.name]
         current = canvas.marks(row["id"], comments=comments)
-        yield from _push_marks(stored, canvas, row, own, current, overwrite=overwrite, count=count)
-        yield from _push_comments(stored, canvas, row, own, current, texts, count)
+        yield from _push_marks(stored, canvas, row, own, people, current, overwrite=overwrite, count=count)
+        yield from _push_comments(stored, canvas, row, own, people, current, texts, count)
     _require_all_taken(count)
     yield from _closing_lines(count, sends=isinstance(stored, Store), comments=comments)
 
@@ -124,6 +124,7 @@ def _push_marks(
     canvas: "Canvas",
     row: Mapping[str, Any],
     records: Sequence[Record],
+    people: Mapping[str, Person],
     current: Mapping[str, "Current"],
     *,
     overwrite: bool,
@@ -132,7 +133,6 @@ def _push_marks(
     """Yields the marks of an assignment that differ from Canvas' `current` ones, and sends them if `stored` can be
     written."""
     sent = None if overwrite else stored.sent(canvas.name, str(row["id"]))
-    people = stored.people()
     marks, kept, notes = _differences(records, people, current, sent)
     yield from (f"Note: {note}." for note in notes)
     for mark in marks:
@@ -156,12 +156,13 @@ def _push_comments(
     canvas: "Canvas",
     row: Mapping[str, Any],
     records: Sequence[Record],
+    people: Mapping[str, Person],
     current: Mapping[str, "Current"],
     texts: Mapping[tuple[str, str], str],
     count: _Count,
 ) -> Iterator[str]:
     """Yields the comments of an assignment that Canvas lacks, and sends them if `stored` can be written."""
-    unsaid = _comments(records, stored.people(), texts, current, stored.comments(canvas.name, str(row["id"])))
+    unsaid = _comments(records, people, texts, current, stored.comments(canvas.name, str(row["id"])))
     yield from (f"{row['name']}, {one.learner}: comment: {one.text.partition(chr(10))[0]}" for one in unsaid)
     count.comments += len(unsaid)
     if isinstance(stored, Store) and unsaid:

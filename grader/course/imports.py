@@ -65,7 +65,7 @@ def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> M
 
 @dataclass(frozen=True)
 class ModuleText:
-    """What a module of ours imports, wherever in its code, and its code without comments, docstrings and layout."""
+    """What a module of this distribution imports, anywhere in its code, and its code without comments, docstrings and layout."""
 
     imports: tuple[str, ...]
     code: str
@@ -73,7 +73,7 @@ class ModuleText:
 
 @cache
 def read(path: Path) -> ModuleText:
-    """Reads a module of ours. Raises SyntaxError if it is not valid Python."""
+    """Reads a module of this distribution. Raises SyntaxError if it is not valid Python."""
     tree, names = ast.parse(path.read_bytes()), list[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
