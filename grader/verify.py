@@ -101,7 +101,7 @@ def _verify_definition(problem: Problem, row: Row) -> None:
         "misconception": [misconception.name for misconception in catalog.misconceptions(problem)],
     }.items():
         row.complaints += [f"two {kind}s are called {name!r}" for name, count in Counter(names).items() if count > 1]
-    defined = {node.name for node in ast.parse(catalog.stub_text(problem)).body if hasattr(node, "name")}
+    defined = {node.name for node in imports.syntax_tree(catalog.stub_text(problem)).body if hasattr(node, "name")}
     row.complaints += [f"the stub does not define `{e.name}`" for e in problem.entries if e.name not in defined]
     if problem.points < 1:
         row.complaints.append("no check has points")
@@ -378,7 +378,7 @@ def forges(path: Path) -> tuple[str, ...]:
     """The names of the checks that a forgery must lose: its constant LOSES. Reads the file, and does not run it."""
     values = {
         target.id: node.value
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in imports.syntax_tree(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)

@@ -12,8 +12,24 @@ from commandline.problem_name import ProblemName
 
 _LONGEST_READ = 50_000  # characters of a file whose imports are read from its syntax tree; nobody writes more by hand
 _LONGEST_PARSED = 200_000  # characters; parsing a hostile file of that length takes about two seconds
+_PARSED_AGAIN = 10  # times; a second time is already rare
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
+
+
+def syntax_tree(source: str | bytes) -> ast.Module:
+    """`ast.parse`, also where several threads parse. Raises what `ast.parse` raises for a source that is not valid.
+
+    Up to 3.11.7, the threads of a Python share one count of how deep a tree is. If the garbage collector lets another thread in
+    while a tree is made, the tree is right, but the count is not, and `ast.parse` raises a SystemError instead
+    (https://github.com/python/cpython/issues/106905).
+    """
+    for _ in range(_PARSED_AGAIN):
+        try:
+            return ast.parse(source)
+        except SystemError:
+            continue
+    return ast.parse(source)
 
 
 def parse(text: str) -> ast.Module | None:
@@ -23,7 +39,7 @@ def parse(text: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about invalid escapes, for example
-            return ast.parse(text)
+            return syntax_tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -74,7 +90,7 @@ class ModuleText:
 @cache
 def read(path: Path) -> ModuleText:
     """Reads a module of this distribution. Raises SyntaxError if it is not valid Python."""
-    tree, names = ast.parse(path.read_bytes()), list[str]()
+    tree, names = syntax_tree(path.read_bytes()), list[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from commandline import invocation
 from commandline.errors import UsageError
-from grader.course import models_on_disk
+from grader.course import imports, models_on_disk
 from grader.errors import CourseError
 from grader.problem import Problem
 
@@ -50,7 +50,7 @@ def find(problem: Problem) -> Play | None:
     if not path.is_file():
         return None
     try:
-        body = ast.parse(path.read_text(encoding="utf-8")).body
+        body = imports.syntax_tree(path.read_text(encoding="utf-8")).body
         constants = {
             target.id: ast.literal_eval(node.value)
             for node in body

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from commandline.text import printable
+from grader.course import imports
 from grader.judge.libraries import (
     BUILTINS,
     BY_TEXTS,
@@ -63,7 +64,7 @@ class _File:
     @classmethod
     def parsed(cls, name: str, filename: str, text: str) -> "_File":
         """Raises what `ast.parse` raises."""
-        tree = ast.parse(text)
+        tree = imports.syntax_tree(text)
         file = cls(name, filename, text.splitlines())
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):

@@ -11,6 +11,8 @@ from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
 
+from grader.course import imports
+
 _TABLE = tomllib.loads(Path(__file__).with_name("libraries.toml").read_text(encoding="utf-8"))
 LIBRARIES, HIDING, HIDING_NAMES, LARGE, MODULES, INSIDE, SHAPELESS, BUILTINS = (
     frozenset[str](_TABLE[name])
@@ -66,7 +68,7 @@ def _source(dotted: str) -> Path | None:
 def _bound_to_modules(dotted: str) -> frozenset[str]:
     """The names that a module binds to other modules of its library, as `flax.nnx` binds `initializers`."""
     source, names = _source(dotted), set[str]()
-    for node in ast.walk(ast.parse(source.read_bytes())) if source else ():
+    for node in ast.walk(imports.syntax_tree(source.read_bytes())) if source else ():
         if isinstance(node, ast.Import):
             names.update(one.asname or one.name.partition(".")[0] for one in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -86,7 +88,7 @@ def borrowed(dotted: str) -> frozenset[str]:
     `builtins`."""
     source, own = _source(dotted), dotted.partition(".")[0]
     names = dict[str, str]()
-    for node in ast.walk(ast.parse(source.read_bytes())) if source else ():
+    for node in ast.walk(imports.syntax_tree(source.read_bytes())) if source else ():
         if isinstance(node, ast.Import):
             names |= {one.asname or one.name.partition(".")[0]: one.name for one in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

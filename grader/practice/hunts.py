@@ -113,7 +113,7 @@ def _changes(before: str, after: str) -> list[tuple[int, int, int, int]]:
 def _whole(text: str, lines: set[int]) -> set[int]:
     """The lines, with all lines of the statements that they belong to. Of a compound statement, only its head."""
     found = set(lines)
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(imports.syntax_tree(text)):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
             end = body[0].lineno - 1 if body else node.end_lineno or node.lineno

@@ -14,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
+from grader.course import imports
+
 Item = TypeVar("Item")
 
 _SHAPED = re.compile(r"(.+?)(_[A-Z0-9][A-Za-z0-9]{0,5})?")  # a name, and the shape at its end
@@ -35,7 +37,7 @@ def new_names(sources: Sequence[str], seed: str) -> dict[str, str]:
 
     Not renamed: names of modules, entries and their parameters, names of keyword arguments, axis letters.
     """
-    trees = [ast.parse(source) for source in sources]
+    trees = [imports.syntax_tree(source) for source in sources]
     taken = {name for tree in trees for name in _all_names(tree)} | set(keyword.kwlist) | set(dir(builtins))
     fixed = {name for tree in trees for name in _fixed(tree)}
     found = {name for tree in trees for name in _local(tree)} - fixed - set(dir(builtins))
@@ -56,7 +58,7 @@ def new_names(sources: Sequence[str], seed: str) -> dict[str, str]:
 def disguised(source: str, names: Mapping[str, str]) -> str:
     """The program with these names, without comments and docstrings. It does the same."""
     lines = source.splitlines()
-    drops = {number for span in _docstrings(ast.parse(source)) for number in range(span[0], span[1] + 1)}
+    drops = {number for span in _docstrings(imports.syntax_tree(source)) for number in range(span[0], span[1] + 1)}
     edits: list[tuple[int, int, int, str]] = []
     before = ""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

@@ -11,16 +11,18 @@ import copy
 import textwrap
 from collections.abc import Iterator
 
+from grader.course import imports
+
 
 class Edit:
     """What makes a faulty program of the reference: an expression or statement in place of another, smallest first."""
 
     def __init__(self, reference: str, broken: str) -> None:
-        before = ast.parse(reference)
+        before = imports.syntax_tree(reference)
         self.known = _module_names(before)
         self.replacements = [
             (old, new)
-            for old, new in _replacements(before, ast.parse(broken))
+            for old, new in _replacements(before, imports.syntax_tree(broken))
             if any(isinstance(part, (ast.Name, ast.Attribute)) for part in ast.walk(old))
         ]
 
@@ -29,7 +31,7 @@ class Target:
     """A program that edits are carried over to."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.tree = text, ast.parse(text)
+        self.text, self.tree = text, imports.syntax_tree(text)
         self.known = _module_names(self.tree)
         self.nodes: dict[type, list[ast.AST]] = {}
         for node in ast.walk(self.tree):
