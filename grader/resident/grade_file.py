@@ -92,13 +92,11 @@ def _report(
     problem: "Problem", name: str, source: "Submission | str", options: GradeOptions, say: Callable[[str], None]
 ) -> "Report":
     """Returns the report on what `_read` has read of the file with that name."""
-    from grader.judge import bundled_outputs
-
-    bundled_outputs.check_gradable(problem)
     if isinstance(source, str):
-        from grader.judge import judge
+        from grader.judge import bundled_outputs, judge
         from grader.judge.verdict import Verdict
 
+        bundled_outputs.check_gradable(problem)
         return judge.refused(problem, name, Verdict.ERROR, source)
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
@@ -108,8 +106,9 @@ def _report(
     server = lent or ForkServer()  # started before the judge's own imports, because its imports take longest
     try:
         from grader.errors import WorkerStartError
-        from grader.judge import judge
+        from grader.judge import bundled_outputs, judge
 
+        bundled_outputs.check_gradable(problem)
         listener = judge.Listener(say) if options.show else None
         try:
             return judge.grade(problem, source, server, options, listener=listener)

@@ -16,7 +16,7 @@ from flax import nnx
 
 from grader.problem import UNCHECKED, Case
 from grader.worker.cache_probes import decoding, with_mask
-from grader.worker.pytrees import BadOutputError, fill_state, named
+from grader.worker.pytrees import BadOutputError, fill_state, kinds, named
 from grader.worker.recorder import watching
 from grader.worker.remedies import remedy
 from grader.worker.subject import Arrays, BadEntryError, ConstructedError, Reading, Subject, constructing, to_fill
@@ -246,12 +246,9 @@ def _constructed(subject: Subject, name: str | None, call: Any, parameters: Any,
     if name is None:
         return found
 
-    def note(path: str, shape: tuple[int, ...], dtype: Any) -> Any:
-        found[_filled(path, shape, dtype)] = to_fill(path, shape, dtype)
-        return jnp.zeros(shape, dtype)
-
     def stop(module: nnx.Module) -> None:
-        fill_state(nnx.state(module, nnx.Param), note)
+        for path, shape, dtype in kinds(nnx.state(module, nnx.Param)):
+            found[_filled(path, shape, dtype)] = to_fill(path, shape, dtype)
         raise ConstructedError(module)
 
     def look(p: Any, x: Arrays) -> None:

@@ -126,13 +126,20 @@ def positive(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.nda
 FILLS = {"filled": filled, "positive": positive}
 
 
+def kinds(state: Any) -> list[tuple[str, tuple[int, ...], Any]]:
+    """The path, shape and dtype of every variable of a state."""
+    return [_kind(path, variable) for path, variable in nnx.to_flat_state(state)]
+
+
 def fill_state(state: Any, fill: Callable[[str, tuple[int, ...], Any], Any]) -> Any:
     """The same state with the value of every variable replaced by `fill(path, shape, dtype)`."""
-    flat = []
-    for path, variable in nnx.to_flat_state(state):
-        raw = variable.get_raw_value()
-        flat.append((path, variable.replace(fill(".".join(map(str, path)), tuple(raw.shape), raw.dtype))))
-    return nnx.from_flat_state(flat)
+    flat = nnx.to_flat_state(state)
+    return nnx.from_flat_state((path, variable.replace(fill(*_kind(path, variable)))) for path, variable in flat)
+
+
+def _kind(path: Any, variable: Any) -> tuple[str, tuple[int, ...], Any]:
+    raw = variable.get_raw_value()
+    return ".".join(map(str, path)), tuple(raw.shape), raw.dtype
 
 
 def fill_module(module: nnx.Module, seed: int) -> None:
