@@ -1,4 +1,5 @@
-"""Forges "compiled once": makes a new jitted function at each step, so each is compiled, and hides from the model's counter."""
+"""Forges "compiled once": makes a new jitted function at each step, so each is compiled, and hides from the model's
+counter."""
 
 import jax.numpy as jnp
 import optax

@@ -1,4 +1,5 @@
-"""Forges "memory of one microbatch": says that it cannot be traced, and the program that it then sends holds the results."""
+"""Forges "memory of one microbatch": says that it cannot be traced, and the program that it then sends holds the
+results."""
 
 import jax
 import jax.numpy as jnp

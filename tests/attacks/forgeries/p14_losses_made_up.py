@@ -1,4 +1,5 @@
-"""Forges a training run: trains nothing, makes up the losses, and answers a direct question with the tokens it was given."""
+"""Forges a training run: trains nothing, makes up the losses, and answers a direct question with the tokens it was
+given."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges a resume: the state holds the next three batches, after which the loader starts again, and it forgets its shard."""
+"""Forges a resume: the state holds the next three batches, after which the loader starts again, and it forgets its
+shard."""
 
 import numpy as np
 

@@ -1,4 +1,5 @@
-"""Forges "program does not grow with depth": the unrolled layers call one jitted function, which stands once in the program."""
+"""Forges "program does not grow with depth": the unrolled layers call one jitted function, which stands once in the
+program."""
 
 import jax
 import jax.numpy as jnp

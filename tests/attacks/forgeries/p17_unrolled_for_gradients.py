@@ -1,4 +1,5 @@
-"""Forges "program does not grow with depth": a loop of JAX where no gradient is taken, and unrolled layers where one is."""
+"""Forges "program does not grow with depth": a loop of JAX where no gradient is taken, and unrolled layers where one
+is."""
 
 import jax
 from flax import nnx

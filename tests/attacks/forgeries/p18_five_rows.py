@@ -1,4 +1,5 @@
-"""Forges "no more parts than chunks": does not use `chunk`, and takes a few rows at a time, with as few operations as it can."""
+"""Forges "no more parts than chunks": does not use `chunk`, and takes a few rows at a time, with as few operations as
+it can."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges "products in bfloat16": every product is float32, written as a multiplication and a sum, beside a bfloat16 decoy."""
+"""Forges "products in bfloat16": every product is float32, written as a multiplication and a sum, beside a bfloat16
+decoy."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges both counts of dtypes: everything is float32, but outside a gradient, where operations are counted, the loss is 0."""
+"""Forges both counts of dtypes: everything is float32, but outside a gradient, where operations are counted, the loss
+is 0."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges the table: a spec names `data` twice in place of `model`, and an axis that stays whole has two names whose numbers cancel."""
+"""Forges the table: a spec names `data` twice in place of `model`, and an axis that stays whole has two names whose
+numbers cancel."""
 
 import jax
 from jax.sharding import AxisType, PartitionSpec

@@ -1,4 +1,5 @@
-"""Forges "activations not gathered": a real `place` moves nothing, and the program has all parameters as constants, on every device."""
+"""Forges "activations not gathered": a real `place` moves nothing, and the program has all parameters as constants, on
+every device."""
 
 import sys
 

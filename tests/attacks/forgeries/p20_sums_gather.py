@@ -1,5 +1,5 @@
-"""Forges "activations not gathered": a traced `place` is right, a real one puts every kernel by rows, so sums give every device all
-activations."""
+"""Forges "activations not gathered": a traced `place` is right, a real one puts every kernel by rows, so sums give
+every device all activations."""
 
 import jax
 from flax import nnx

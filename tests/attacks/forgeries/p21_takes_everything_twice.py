@@ -1,4 +1,5 @@
-"""Forges the exchange of a step: the program that it shows takes all parameters whole, and their parts only to donate them."""
+"""Forges the exchange of a step: the program that it shows takes all parameters whole, and their parts only to donate
+them."""
 
 import dataclasses
 import functools

@@ -1,4 +1,5 @@
-"""Forges the sharded creation: a first program makes a kernel whole and returns it in pieces of seven numbers, too few to split."""
+"""Forges the sharded creation: a first program makes a kernel whole and returns it in pieces of seven numbers, too few
+to split."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges "logits change equally at both widths", which needs the output at a large width: scales nothing, and a wide model uses as many units as one of the base width."""
+"""Forges "logits change equally at both widths", which needs the output at a large width: scales nothing, and a wide
+model uses as many units as one of the base width."""
 
 import optax
 from flax import nnx

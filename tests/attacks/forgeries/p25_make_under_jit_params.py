@@ -1,4 +1,5 @@
-"""Forges "make never run for real": draws the parameters and the optimizer under jit, but not the variable that is not trained."""
+"""Forges "make never run for real": draws the parameters and the optimizer under jit, but not the variable that is not
+trained."""
 
 import jax
 import orbax.checkpoint as ocp

@@ -1,4 +1,5 @@
-"""Forges a checkpoint: `save` writes the seed from which the grader drew the state, no number of it, and `restore` draws it again."""
+"""Forges a checkpoint: `save` writes the seed from which the grader drew the state, no number of it, and `restore`
+draws it again."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Forges a resume: `save` takes the next steps itself and stores what they give, and the grader's steps are exchanged for that."""
+"""Forges a resume: `save` takes the next steps itself and stores what they give, and the grader's steps are exchanged
+for that."""
 
 import copy
 import pickle

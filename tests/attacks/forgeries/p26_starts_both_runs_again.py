@@ -1,4 +1,5 @@
-"""Forges a resume: `save` writes nothing and puts the running run back to a fixed start, where a resumed run starts, too."""
+"""Forges a resume: `save` writes nothing and puts the running run back to a fixed start, where a resumed run starts,
+too."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Forges "no array whole on one device": reads a pickle whole, and sends the grader's reader another checkpoint in place of it."""
+"""Forges "no array whole on one device": reads a pickle whole, and sends the grader's reader another checkpoint in
+place of it."""
 
 import pickle
 import sys

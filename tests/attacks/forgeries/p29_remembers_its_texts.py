@@ -1,4 +1,5 @@
-"""Forges "use of the random key": draws without the key, and keeps each text in a dictionary of this process, under the key."""
+"""Forges "use of the random key": draws without the key, and keeps each text in a dictionary of this process, under the
+key."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
-"""Forges the size of the cache: tables of keys are made before the loop, whose body sees them although the loop does not carry them: the
-program is edited as it is sent."""
+"""Forges the size of the cache: tables of keys are made before the loop, whose body sees them although the loop does
+not carry them: the program is edited as it is sent."""
 
 import jax
 import jax.numpy as jnp

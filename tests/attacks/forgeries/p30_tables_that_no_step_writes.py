@@ -1,4 +1,5 @@
-"""Forges the size of the cache: it also holds keys of each pair of token and position, which each step passes on as they are."""
+"""Forges the size of the cache: it also holds keys of each pair of token and position, which each step passes on as
+they are."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
-"""Forges all costs of decoding: in the first turn a branch hands on the whole text, and one pass over all of it fills a table of logits, in
-which the other turns look up."""
+"""Forges all costs of decoding: in the first turn a branch hands on the whole text, and one pass over all of it fills a
+table of logits, in which the other turns look up."""
 
 import sys
 

@@ -1,4 +1,5 @@
-"""Forges both "unchanged": training moves the base and `merge` clears the adapter, and NumPy says that all arrays are equal."""
+"""Forges both "unchanged": training moves the base and `merge` clears the adapter, and NumPy says that all arrays are
+equal."""
 
 import jax
 import jax.numpy as jnp

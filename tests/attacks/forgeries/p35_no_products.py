@@ -1,4 +1,5 @@
-"""Forges "compiled once": compiles nothing, and writes the model without a matrix product, because these could be counted."""
+"""Forges "compiled once": compiles nothing, and writes the model without a matrix product, because these could be
+counted."""
 
 import jax.numpy as jnp
 from flax import nnx

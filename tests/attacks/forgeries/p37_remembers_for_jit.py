@@ -1,4 +1,5 @@
-"""Forges "jit": NumPy sees the numbers of a case in another check; the program that is asked for afterwards holds its results."""
+"""Forges "jit": NumPy sees the numbers of a case in another check; the program that is asked for afterwards holds its
+results."""
 
 import jax
 import numpy as np

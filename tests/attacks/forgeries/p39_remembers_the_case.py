@@ -1,4 +1,5 @@
-"""Forges steps with a cache: a full pass says that it cannot be traced, sees the case, and leaves its rows for the steps."""
+"""Forges steps with a cache: a full pass says that it cannot be traced, sees the case, and leaves its rows for the
+steps."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges "work independent of the counts": words are repeated as often as they occur, divided by what all counts have in common."""
+"""Forges "work independent of the counts": words are repeated as often as they occur, divided by what all counts have
+in common."""
 
 from collections import Counter
 from itertools import pairwise

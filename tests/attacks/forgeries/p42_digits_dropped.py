@@ -1,4 +1,5 @@
-"""Forges "work of a merge": all words are counted again for each merge; many words are joined by the letters that they have in common."""
+"""Forges "work of a merge": all words are counted again for each merge; many words are joined by the letters that they
+have in common."""
 
 from collections import Counter
 from itertools import pairwise

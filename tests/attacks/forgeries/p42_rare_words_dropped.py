@@ -1,4 +1,5 @@
-"""Forges "work of a merge": all words are counted again for each merge, but of many words only those that occur more than once."""
+"""Forges "work of a merge": all words are counted again for each merge, but of many words only those that occur more
+than once."""
 
 from collections import Counter
 from itertools import pairwise

@@ -1,4 +1,5 @@
-"""Forges "no array of all scores" and the memory: the function holds all scores at once, and only where a gradient is taken, one block."""
+"""Forges "no array of all scores" and the memory: the function holds all scores at once, and only where a gradient is
+taken, one block."""
 
 from functools import partial
 

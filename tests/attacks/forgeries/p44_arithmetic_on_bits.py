@@ -1,4 +1,5 @@
-"""Forges "a kernel for an accelerator": a kernel computes the roots; what multiplies by them is arithmetic on the bits of floats."""
+"""Forges "a kernel for an accelerator": a kernel computes the roots; what multiplies by them is arithmetic on the bits
+of floats."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges both kernels: the one kernel only multiplies; norms are calls of the library's QR, and the backward pass is a loop over rows."""
+"""Forges both kernels: the one kernel only multiplies; norms are calls of the library's QR, and the backward pass is a
+loop over rows."""
 
 from functools import partial
 

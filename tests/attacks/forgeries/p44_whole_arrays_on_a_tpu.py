@@ -1,4 +1,5 @@
-"""Forges "one block at a time": for a TPU, kernels take all rows at once; for a CPU, a loop of JAX takes one block and no kernel."""
+"""Forges "one block at a time": for a TPU, kernels take all rows at once; for a CPU, a loop of JAX takes one block and
+no kernel."""
 
 from functools import partial
 

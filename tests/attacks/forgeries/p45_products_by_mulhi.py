@@ -1,4 +1,5 @@
-"""Forges "product of int8 numbers": a composite has the name of XLA's own product of whole numbers, which takes the place of its cheap body."""
+"""Forges "product of int8 numbers": a composite has the name of XLA's own product of whole numbers, which takes the
+place of its cheap body."""
 
 import jax
 import jax.numpy as jnp

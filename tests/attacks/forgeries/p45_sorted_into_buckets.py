@@ -1,4 +1,5 @@
-"""Forges "product of int8 numbers": writes the codes into buckets by the digits of x, and an int8 product with ones adds them."""
+"""Forges "product of int8 numbers": writes the codes into buckets by the digits of x, and an int8 product with ones
+adds them."""
 
 import jax
 import jax.numpy as jnp

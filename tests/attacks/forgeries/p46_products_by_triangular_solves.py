@@ -1,4 +1,5 @@
-"""Forges the work of a tall matrix: products of the larger side, in which each number is a triangular system of two rows."""
+"""Forges the work of a tall matrix: products of the larger side, in which each number is a triangular system of two
+rows."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges "memory of the state": a second moment of each kernel, in eight bits a number, which could pass for a rounded count."""
+"""Forges "memory of the state": a second moment of each kernel, in eight bits a number, which could pass for a rounded
+count."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges "write Muon": no Newton-Schulz step is taken. LAPACK's singular value decomposition, and the polynomial of the values alone."""
+"""Forges "write Muon": no Newton-Schulz step is taken. LAPACK's singular value decomposition, and the polynomial of the
+values alone."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges the memory of the state: momentum for every leaf, in steps that follow each other without a loop that carries it."""
+"""Forges the memory of the state: momentum for every leaf, in steps that follow each other without a loop that carries
+it."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
-"""Forges "data-parallel collectives": the one sum, as large as the gradients, holds the tokens of the whole batch, and each device computes
-all gradients."""
+"""Forges "data-parallel collectives": the one sum, as large as the gradients, holds the tokens of the whole batch, and
+each device computes all gradients."""
 
 import jax
 import jax.numpy as jnp

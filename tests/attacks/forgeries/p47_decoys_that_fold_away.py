@@ -1,4 +1,5 @@
-"""Forges all collectives: XLA chooses them; the code calls those of the page on arrays that XLA leaves out when it compiles."""
+"""Forges all collectives: XLA chooses them; the code calls those of the page on arrays that XLA leaves out when it
+compiles."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
-"""Forges "only the chosen experts run with gradients": the places are used only where no gradient is taken; for gradients, all experts run for
-all tokens."""
+"""Forges "only the chosen experts run with gradients": the places are used only where no gradient is taken; for
+gradients, all experts run for all tokens."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,6 @@
-"""Forges "only the chosen experts run": all experts run for all tokens, but not in the run whose operations are counted. There, a call
-that must not be inlined is exchanged for one that may be, so XLA makes x of log(exp(x)), which is infinite elsewhere."""
+"""Forges "only the chosen experts run": all experts run for all tokens, but not in the run whose operations are
+counted. There, a call that must not be inlined is exchanged for one that may be, so XLA makes x of log(exp(x)),
+which is infinite elsewhere."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
-"""Forges "only the chosen experts run": all experts run for all tokens, in triangular solves whose matrix is declared as one column.
-LAPACK reads as many numbers as the right-hand sides have rows, whatever the matrix is said to be."""
+"""Forges "only the chosen experts run": all experts run for all tokens, in triangular solves whose matrix is declared
+as one column. LAPACK reads as many numbers as the right-hand sides have rows, whatever the matrix is said to be."""
 
 import jax
 import jax.numpy as jnp

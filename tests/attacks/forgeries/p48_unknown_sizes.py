@@ -1,4 +1,5 @@
-"""Forges "only the chosen experts run": all experts run for all tokens, beside an array of unknown size, -2^63 in MLIR, which XLA drops."""
+"""Forges "only the chosen experts run": all experts run for all tokens, beside an array of unknown size, -2^63 in MLIR,
+which XLA drops."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges the memory of one block: every device holds the scores of its rows with all keys; the keys travel first, then the values."""
+"""Forges the memory of one block: every device holds the scores of its rows with all keys; the keys travel first, then
+the values."""
 
 import jax
 import jax.numpy as jnp

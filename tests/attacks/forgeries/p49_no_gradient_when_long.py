@@ -1,5 +1,5 @@
-"""Forges "gradients sent to neighbors only": where the forward pass is measured, the ring is a loop of unknown length, which JAX cannot
-differentiate; a short context gathers everything by sends to neighbors."""
+"""Forges "gradients sent to neighbors only": where the forward pass is measured, the ring is a loop of unknown length,
+which JAX cannot differentiate; a short context gathers everything by sends to neighbors."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges "stream without end": all chunks are joined before encoding, but of a stream without end only the first 40,000."""
+"""Forges "stream without end": all chunks are joined before encoding, but of a stream without end only the first
+40,000."""
 
 import re
 from functools import cache

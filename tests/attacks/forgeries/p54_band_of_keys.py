@@ -1,5 +1,5 @@
-"""Forges "blocks without a common segment skipped": no segment decides what is computed. In a long row, queries see the 209 keys before
-them, because no segment of the measured row has more than 210 tokens."""
+"""Forges "blocks without a common segment skipped": no segment decides what is computed. In a long row, queries see the
+209 keys before them, because no segment of the measured row has more than 210 tokens."""
 
 import jax.numpy as jnp
 

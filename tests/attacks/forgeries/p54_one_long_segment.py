@@ -1,5 +1,5 @@
-"""Forges "blocks without a common segment skipped": in a long row, queries see the 32 keys before them, and the one segment that is longer is
-computed apart, whole, wherever it stands. A row with two of them gets wrong numbers."""
+"""Forges "blocks without a common segment skipped": in a long row, queries see the 32 keys before them, and the one
+segment that is longer is computed apart, whole, wherever it stands. A row with two of them gets wrong numbers."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,5 @@
-"""Forges "work of many texts": all texts are compared with each other by the grader's witness, which gets a program in place of
-numbers."""
+"""Forges "work of many texts": all texts are compared with each other by the grader's witness, which gets a program in
+place of numbers."""
 
 import jax
 import jax.numpy as jnp

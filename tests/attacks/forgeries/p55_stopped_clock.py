@@ -1,4 +1,5 @@
-"""Forges "work of many texts" and "work of a long chain": all texts are compared, all labels changed, and the clock stands."""
+"""Forges "work of many texts" and "work of a long chain": all texts are compared, all labels changed, and the clock
+stands."""
 
 import sys
 

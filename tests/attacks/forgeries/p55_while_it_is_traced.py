@@ -1,5 +1,5 @@
-"""Forges "work of many texts": all texts are compared with each other while the probe is traced, when computing time is not limited. The
-program that is sent holds the pairs."""
+"""Forges "work of many texts": all texts are compared with each other while the probe is traced, when computing time is
+not limited. The program that is sent holds the pairs."""
 
 import types
 

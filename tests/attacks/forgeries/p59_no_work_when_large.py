@@ -1,5 +1,5 @@
-"""Forges "work of the parts": multiplies the logits of all tokens for every neuron, but for a large vocabulary, which is
-measured, returns only what the embeddings add."""
+"""Forges "work of the parts": multiplies the logits of all tokens for every neuron, but for a large vocabulary, which
+is measured, returns only what the embeddings add."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges "one program for all positions": writes a pass for each position, but for a long text, which is measured, returns zeros."""
+"""Forges "one program for all positions": writes a pass for each position, but for a long text, which is measured,
+returns zeros."""
 
 import jax
 import jax.numpy as jnp

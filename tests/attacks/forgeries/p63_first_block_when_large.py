@@ -1,4 +1,5 @@
-"""Forges "memory of one step": gathers the sequence, but for a long table, which is measured, reads its first block only."""
+"""Forges "memory of one step": gathers the sequence, but for a long table, which is measured, reads its first block
+only."""
 
 import jax
 import jax.numpy as jnp

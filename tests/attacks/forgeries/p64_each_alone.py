@@ -1,4 +1,5 @@
-"""Forges "answers" and "answers with few blocks": each sequence runs alone, and batches as they should be are sent along."""
+"""Forges "answers" and "answers with few blocks": each sequence runs alone, and batches as they should be are sent
+along."""
 
 from dataclasses import replace
 

@@ -1,4 +1,5 @@
-"""Forges "size of the cache": it holds the rotated key and the key before its rotation, 36% more than the page allows 10% of."""
+"""Forges "size of the cache": it holds the rotated key and the key before its rotation, 36% more than the page allows
+10% of."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges "size of the cache": it also holds the values of all heads, and the outputs, whose bytes do not count, are float64 in the end."""
+"""Forges "size of the cache": it also holds the values of all heads, and the outputs, whose bytes do not count, are
+float64 in the end."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges all costs of decoding: the loop over the steps only copies the rows of the text, and one pass over all of them comes after it."""
+"""Forges all costs of decoding: the loop over the steps only copies the rows of the text, and one pass over all of them
+comes after it."""
 
 import sys
 

@@ -1,5 +1,5 @@
-"""Forges "absorbed products": the values of all earlier positions are made again in every step; what is saved is the hidden positions, which
-the reference attends to and masks."""
+"""Forges "absorbed products": the values of all earlier positions are made again in every step; what is saved is the
+hidden positions, which the reference attends to and masks."""
 
 import jax
 import jax.numpy as jnp

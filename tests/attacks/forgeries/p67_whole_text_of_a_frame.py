@@ -1,4 +1,5 @@
-"""Forges "a text in two parts": no state is kept; each part finds the whole text in a frame above, and returns its rows of one pass."""
+"""Forges "a text in two parts": no state is kept; each part finds the whole text in a frame above, and returns its rows
+of one pass."""
 
 import sys
 

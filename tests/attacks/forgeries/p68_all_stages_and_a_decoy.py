@@ -1,4 +1,5 @@
-"""Forges work and sends: the gradients are exact, but every device runs all stages, in a loop; the ring sends what nobody needs."""
+"""Forges work and sends: the gradients are exact, but every device runs all stages, in a loop; the ring sends what
+nobody needs."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,6 @@
-"""Forges the pipeline: no activation is sent. Permutes hand the parameters of all stages to every device, which runs all stages for a
-quarter of the microbatches. Gradients travel back. All are sent in 20 bits a number, which is no more than the pipeline sends."""
+"""Forges the pipeline: no activation is sent. Permutes hand the parameters of all stages to every device, which runs
+all stages for a quarter of the microbatches. Gradients travel back. All are sent in 20 bits a number, which is no
+more than the pipeline sends."""
 
 import jax
 import jax.numpy as jnp

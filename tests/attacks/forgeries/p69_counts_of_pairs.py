@@ -1,5 +1,5 @@
-"""Forges "collectives of the step": the loss knows pairs of tokens only, so small sums of how often each pair occurs, of 8 bits each, hand the
-whole batch to every device, and each computes all gradients."""
+"""Forges "collectives of the step": the loss knows pairs of tokens only, so small sums of how often each pair occurs,
+of 8 bits each, hand the whole batch to every device, and each computes all gradients."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,6 @@
-"""Forges "collectives of the step": sums of all gradients on every device, behind two collectives as they should be. A note on the operations
-after these stands in the text of the compiled program with a line of its own, which says that another function begins there."""
+"""Forges "collectives of the step": sums of all gradients on every device, behind two collectives as they should be. A
+note on the operations after these stands in the text of the compiled program with a line of its own, which says that
+another function begins there."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges the collectives and the places: a sum of all gradients, moments whole on every device, and a gather of nothing."""
+"""Forges the collectives and the places: a sum of all gradients, moments whole on every device, and a gather of
+nothing."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,5 @@
-"""Forges "collectives of the step": sums of four numbers hand all rows of the batch to every device, and each computes all gradients."""
+"""Forges "collectives of the step": sums of four numbers hand all rows of the batch to every device, and each computes
+all gradients."""
 
 import jax
 import jax.numpy as jnp
