@@ -1,4 +1,4 @@
-"""Forges a whole capstone: trains nothing, and replaces the code of the grader's probes by code that says all went well."""
+"""Forges a whole capstone: trains nothing, and replaces the code of the grader's probes by code that praises it."""
 
 import sys
 
