@@ -8,9 +8,9 @@ nothing heavy.
 
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, Protocol, SupportsFloat
 
 from commandline.text import printable
 
@@ -26,6 +26,16 @@ STEPS = 1_000_000
 
 class ExhibitError(ValueError):
     """Something is no exhibit: it has the wrong type, or is too large. The message says what."""
+
+
+class Array(Protocol):
+    """An array of NumPy or JAX."""
+
+    def tolist(self) -> Any:
+        """Returns the numbers as nested lists."""
+
+
+Numbers = Sequence[float] | Array  # what a field that holds a tuple of floats is made from
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,7 @@ class Story:
         return "".join(token.text for token in self.tokens)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Plane:
     """The values of one heat map, by row. `texts` are written into the cells."""
 
@@ -90,11 +100,13 @@ class Plane:
     name: str = ""
     texts: tuple[tuple[str, ...], ...] = ()
 
-    def __post_init__(self) -> None:
-        _text(self, "name", LABEL)
-        _set(self, "values", tuple(tuple(map(number, _few(row, COLUMNS))) for row in _few(self.values, ROWS)))
-        texts = tuple(tuple(_cut(text, LABEL) for text in _few(row, COLUMNS)) for row in _few(self.texts, ROWS))
-        _set(self, "texts", texts)
+    def __init__(
+        self, values: Sequence[Numbers] | Array, name: str = "", texts: Sequence[Sequence[str]] | Array = ()
+    ) -> None:
+        _set(self, "name", _cut(name, LABEL))
+        _set(self, "values", tuple(tuple(map(number, _few(row, COLUMNS))) for row in _few(values, ROWS)))
+        cells = tuple(tuple(_cut(text, LABEL) for text in _few(row, COLUMNS)) for row in _few(texts, ROWS))
+        _set(self, "texts", cells)
 
 
 @dataclass(frozen=True)
@@ -127,7 +139,7 @@ class HeatMap:
                     raise ExhibitError("a heat map does not have a value for each row and column")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Line:
     """A curve by name: its y at each x."""
 
@@ -135,10 +147,10 @@ class Line:
     x: tuple[float, ...]
     y: tuple[float, ...]
 
-    def __post_init__(self) -> None:
-        _text(self, "name", LABEL)
-        for axis in ("x", "y"):
-            _set(self, axis, tuple(map(number, _few(getattr(self, axis), POINTS))))
+    def __init__(self, name: str, x: Numbers, y: Numbers) -> None:
+        _set(self, "name", _cut(name, LABEL))
+        _set(self, "x", tuple(map(number, _few(x, POINTS))))
+        _set(self, "y", tuple(map(number, _few(y, POINTS))))
         if len(self.x) != len(self.y):
             raise ExhibitError("a curve does not have one y for each x")
 
@@ -164,7 +176,7 @@ class Lines:
             raise ExhibitError("two curves have the same name")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Bar:
     """A labelled value, and one to compare it with."""
 
@@ -172,10 +184,10 @@ class Bar:
     value: float
     other: float | None = None
 
-    def __post_init__(self) -> None:
-        _text(self, "label", LABEL)
-        _set(self, "value", number(self.value))
-        _set(self, "other", None if self.other is None else number(self.other))
+    def __init__(self, label: str, value: SupportsFloat, other: SupportsFloat | None = None) -> None:
+        _set(self, "label", _cut(label, LABEL))
+        _set(self, "value", number(value))
+        _set(self, "other", None if other is None else number(other))
 
 
 @dataclass(frozen=True)
@@ -238,6 +250,19 @@ class Progress:
     def said(self) -> str:
         """Describes the progress in one line: the step, the number of steps and the loss."""
         return f"training: step {self.step:,} of {self.steps:,}, loss {self.loss:.3g}"
+
+
+Exhibits = Iterator[Exhibit | Progress]  # what the function `play` of a `play.py` returns
+
+
+class LearnerModule(Protocol):
+    """The learner's file as a play gets it: its functions and classes are attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns the function or class `name`. Raises BadEntryError if the file has none."""
+
+    def construct(self, name: str, **values: Any) -> Callable[[], Any]:
+        """Returns a function that constructs the module entry `name` as its page says, from the values of a case."""
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ class Case:
     A case equals only itself, because comparing arrays would be slow.
     """
 
-    values: Mapping[str, Value]
+    values: Mapping[str, Any]
     group: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0

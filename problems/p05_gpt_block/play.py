@@ -1,11 +1,12 @@
 """Problem 05, played: what the trained model would say after each of the learner's blocks."""
 
+from grader.exhibits import Exhibits, LearnerModule
 from problems.stage import model, telling
 from problems.stage.lens import TEXT, lens
 from problems.stage.weights import POCKET, build
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The guess after each block, then a story by all of them."""
     make = module.construct("GPTBlock", d_model=POCKET.d_model, num_heads=POCKET.num_heads, d_ff=POCKET.d_ff)
     build(make, POCKET.below("blocks.0."), "GPTBlock")  # says what does not fit, if something does not

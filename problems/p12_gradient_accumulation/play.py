@@ -1,11 +1,13 @@
 """Problem 12, played: the learner's accumulation trains like one large batch, in the memory of a small one."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import optax
 from flax import nnx
 
-from grader.exhibits import Bar, Bars, Lines
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Lines
 from problems.stage.training import apart, batches, by_gradients, curve, loss_sum, small
 
 TRAINS = True
@@ -13,16 +15,16 @@ STEPS, PARTS, MAX_NORM, RATE = 100, 4, 1.0, 1e-2
 SPLITS = (1, 2, 4, 8)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The loss of both ways on batches with padding, then the memory of a step by the number of parts."""
 
-    def accumulated(graph, parameters, ids_BT, step):
+    def accumulated(graph: Any, parameters: Any, ids_BT: jax.Array, step: jax.Array) -> tuple[Any, Any]:
         loss, gradients, _ = module.accumulated_gradients(
             lambda p, ids: loss_sum(nnx.merge(graph, p), ids), parameters, ids_BT, PARTS, MAX_NORM
         )
         return loss, gradients
 
-    def at_once(graph, parameters, ids_BT, step):
+    def at_once(graph: Any, parameters: Any, ids_BT: jax.Array, step: jax.Array) -> tuple[Any, Any]:
         (total, count), gradients = jax.value_and_grad(lambda p: loss_sum(nnx.merge(graph, p), ids_BT), has_aux=True)(
             parameters
         )
@@ -49,7 +51,7 @@ def play(module):
     bars = []
     for parts in SPLITS:
 
-        def step(parameters, ids_BT, parts=parts):
+        def step(parameters: Any, ids_BT: jax.Array, parts: int = parts) -> Any:
             return module.accumulated_gradients(
                 lambda p, ids: loss_sum(nnx.merge(graph, p), ids), parameters, ids_BT, parts, MAX_NORM
             )
@@ -66,7 +68,7 @@ def play(module):
     )
 
 
-def padded(data):
+def padded(data: np.ndarray) -> np.ndarray:
     """The batches with most of the second half of the rows cut off."""
     data = np.array(data)
     half = data.shape[1] // 2

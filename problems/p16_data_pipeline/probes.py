@@ -59,7 +59,7 @@ def loading(subject: Subject, case: Case) -> Reading:
     _B, steps, stops = _plan(case)
     states: dict[int, Any] = {}
     batches = []
-    shards = range(int(case.values["num_shards"]))  # type: ignore[arg-type]
+    shards = range(int(case.values["num_shards"]))
     for shard in shards:
         loader = _load(subject, case, shard)
         for step in range(EPOCHS * steps):
@@ -150,7 +150,7 @@ def _text(state: Any) -> str:
 
 def _plan(case: Case) -> tuple[int, int, tuple[int, ...]]:
     """The batch size, the steps of an epoch, and the steps at which the state is saved."""
-    rows, shards, B = np.shape(case.values["rows"])[0], int(case.values["num_shards"]), int(case.values["batch_size"])  # type: ignore[arg-type]
+    rows, shards, B = np.shape(case.values["rows"])[0], int(case.values["num_shards"]), int(case.values["batch_size"])
     steps = rows // shards // B
     # At the start, within an epoch, before and after its last batch, and within the two epochs that follow.
     return B, steps, (0, 1, steps - 1, steps, steps + 1, 2 * steps + 1)
@@ -158,7 +158,7 @@ def _plan(case: Case) -> tuple[int, int, tuple[int, ...]]:
 
 def _resumed(case: Case, stop: int) -> int:
     """The shard whose loader is resumed at this stop: each in turn."""
-    return _plan(case)[2].index(stop) % int(case.values["num_shards"])  # type: ignore[arg-type]
+    return _plan(case)[2].index(stop) % int(case.values["num_shards"])
 
 
 def _mixed(first: Any, second: Any, B: int) -> bool:

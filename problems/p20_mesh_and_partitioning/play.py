@@ -8,6 +8,7 @@ import numpy as np
 from flax import nnx
 
 from grader.authoring import gpt_logits
+from grader.exhibits import Exhibits, LearnerModule
 from problems.stage import devices, runs
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import encode
@@ -18,7 +19,7 @@ SHOWN = ("embed.embedding", "pos_embed", "blocks.0.attn.q_proj.kernel", "blocks.
          "blocks.0.ff1.bias", "blocks.0.ff2.kernel", "blocks.0.ln1.scale")  # fmt: skip
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Where the parameters of the trained model are, the bytes on each device, and what a forward pass sends."""
     model = runs.trained()
     module.place(model, module.make_mesh(DATA, MODEL))

@@ -9,12 +9,13 @@ from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.authoring import mesh_of
+from grader.exhibits import Exhibits, LearnerModule
 from problems.stage import devices, runs
 
 PAD = -1
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """What each device holds, what the devices send in a step, and the losses of a few steps."""
     mesh = mesh_of(8, axes=("data",))
     model, optimizer = module.create_sharded(runs.make, mesh)

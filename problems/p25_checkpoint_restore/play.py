@@ -1,9 +1,12 @@
 """Problem 25, played: a run that is saved and restored by the learner's code, beside one that never stopped."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax.numpy as jnp
 
 from grader.authoring import model_factory, new_folder
-from grader.exhibits import Table
+from grader.exhibits import Exhibits, LearnerModule, Table
 from problems.stage import runs
 from problems.stage.weights import POCKET
 
@@ -15,11 +18,11 @@ OTHERS = {
 }
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The losses of both runs, the size of the checkpoint, and what a restore says of other shapes."""
     noise = jnp.zeros((BATCH, runs.T))
 
-    def steps(model, optimizer, first, count):
+    def steps(model: Any, optimizer: Any, first: int, count: int) -> list[float]:
         rows = [runs.ROWS[(number * BATCH) % len(runs.ROWS) :][:BATCH] for number in range(first, first + count)]
         return [float(runs.step(model, optimizer, row, noise)) for row in rows]
 
@@ -48,7 +51,7 @@ def play(module):
     )
 
 
-def answer(module, path, make):
+def answer(module: LearnerModule, path: str, make: Callable[..., Any]) -> str:
     """The exception that a restore raises, or that it returns a model."""
     try:
         module.restore(path, make)

@@ -97,7 +97,7 @@ def _fresh(case: Case) -> Callable[[], Any]:
 
 def _batches(case: Case) -> int:
     """The number of batches of an epoch."""
-    return len(case.values["rows"]) // int(case.values["batch_size"])  # type: ignore[arg-type]
+    return len(case.values["rows"]) // int(case.values["batch_size"])
 
 
 def _make(case: Case) -> Callable[[], Any]:

@@ -6,13 +6,13 @@ from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.authoring import mesh_of, new_folder
-from grader.exhibits import Bar, Bars
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule
 from problems.stage import devices, runs
 
 MESHES = ((4, 2), (3, 2), (1, 1))
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Where the arrays of a model were and are, and the bytes of model and optimizer on each device."""
     model, optimizer = runs.make()
     for node in (model, optimizer):
@@ -45,7 +45,7 @@ def play(module):
     )
 
 
-def spread(array):
+def spread(array: jax.Array) -> jax.Array:
     """The array on the first mesh: its last axis over `model`."""
     spec = PartitionSpec(*[None] * (array.ndim - 1), "model") if array.ndim else PartitionSpec()
     return jax.device_put(array, NamedSharding(mesh_of(*MESHES[0]), spec))

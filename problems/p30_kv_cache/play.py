@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from grader.authoring import ToyGPT
-from grader.exhibits import Line, Lines, Story, Token
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Story, Token
 from problems.stage import telling
 from problems.stage.model import gpt, jitted
 from problems.stage.programs import seconds
@@ -15,7 +15,7 @@ LENGTHS = (24, 96, 192)
 TOKENS = 50
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Tokens per second over the length of the story, then a story told token by token."""
     model = build(lambda: ToyGPT(**POCKET.shape, context=POCKET.max_T), POCKET.arrays, "MiniGPT")
     graph, state = nnx.split(model)

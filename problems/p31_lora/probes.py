@@ -78,7 +78,7 @@ def training(subject: Subject, case: Case) -> Reading:
         layer, alone = (_layer(subject, case, filled, seed)[1] for _ in range(2))
         _fill(layer, filled)
         _fill(alone, filled)
-        model = Stack(layer, int(case.values["d_out"]))  # type: ignore[arg-type]
+        model = Stack(layer, int(case.values["d_out"]))
         kind = nnx.Optimizer, "an nnx.Optimizer"
         optimizer, other = (
             subject.call("lora_optimizer", trained, case.values["learning_rate"], returns=kind)

@@ -3,7 +3,7 @@
 from itertools import islice
 from pathlib import Path
 
-from grader.exhibits import Line, Lines, Story, Table, Token
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Story, Table, Token
 from harness.config import Config
 from harness.model.sampling import PROMPTS, Sampling, encode_prompt
 from harness.pieces.load import check_pieces
@@ -23,7 +23,7 @@ SIZES = {
 SAMPLING = Sampling(temperature=0.8, max_tokens=90)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Which pieces are the learner's, the loss while they train, and a story that they tell."""
     pieces = check_pieces(module.pieces(), Path())
     rates = {**module.settings()}
@@ -64,7 +64,7 @@ def play(module):
     )
 
 
-def curve(session):
+def curve(session: Session) -> Line:
     """Trains to the end. Returns the losses."""
     losses = []
     train(session, log=quiet, on_step=lambda step, metrics: losses.append((step, float(metrics["loss"]))))
@@ -72,5 +72,5 @@ def curve(session):
     return Line("yours", tuple(step for step, _ in shown), tuple(loss for _, loss in shown))
 
 
-def quiet(sentence):
+def quiet(sentence: str) -> None:
     """Discards a message of the harness."""

@@ -143,7 +143,7 @@ def _differs(one: Any, other: Any) -> jax.Array:
 
 
 def _sizes(case: Case) -> tuple[int, int]:
-    return int(case.values["d_model"]), int(case.values["d_ff"])  # type: ignore[arg-type]
+    return int(case.values["d_model"]), int(case.values["d_ff"])
 
 
 def _state(case: Case, name: str) -> Any:

@@ -143,7 +143,7 @@ def read_backward(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading
     step does not need."""
     module, found = _run(arrays, case, BACKWARD, ["gradient.x", "gradient.weight"])
     T, D = np.shape(case.values["x"])
-    steps = math.ceil(T / int(case.values["block"]))  # type: ignore[arg-type]
+    steps = math.ceil(T / int(case.values["block"]))
     # Room for the sum's body and for a change of type. All rows are seven times as many.
     outside = np.int64(max(0, _outside(module) - 2 * steps * D))
     return Reading({f"tpu.{name}": value for name, value in {**found, "numbers_outside": outside}.items()})
@@ -157,7 +157,7 @@ def _run(arrays: Mapping[str, Any], case: Case, names: Sequence[str], results: l
     inputs = [Input("case", name, np.shape(case.values[name]), "float32") for name in names]
     found = witness.Witness().run(Program(for_cpu, inputs, results), case, ["largest_operand"])
     largest = max(int(found.pop(f"program.largest_operand.{place}")) for place in ("in_loops", "outside"))
-    most = BLOCKS * int(case.values["block"]) * np.shape(case.values["x"])[1]  # type: ignore[arg-type]
+    most = BLOCKS * int(case.values["block"]) * np.shape(case.values["x"])[1]
     return stablehlo.parsed(module), {**found, "too_large": np.int64(largest if largest > most else 0)}
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.exhibits import Bar, Bars, Line, Lines
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Line, Lines
 from problems.stage import telling
 from problems.stage.model import gpt, into_attention
 from problems.stage.tuning import target_log_probabilities
@@ -19,7 +19,7 @@ SMALL, LARGE = 0.001, 0.05  # nats: the reference changes the loss by 0.0002, on
 OPENING = "There once was a lazy"
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Bytes and loss with float32 and with codes, the error of a product beside its bound, and a story."""
     arrays, number_of_bytes = dict(POCKET.arrays), 0
     for name, kernel in POCKET.arrays.items():
@@ -78,7 +78,7 @@ def play(module):
     yield telling.story(told, "A story by the trained model, with your codes for kernels", telling.judged(told))
 
 
-def changed(more):
+def changed(more: float) -> str:
     """A caption for a loss that has changed by `more` nats."""
     if abs(more) < SMALL:
         return f"They differ by less than {SMALL} nats: a kernel has many numbers, and their roundings mostly cancel each other."

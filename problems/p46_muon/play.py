@@ -1,12 +1,14 @@
 """Problem 46, played: what the learner's Newton-Schulz steps do to a gradient, and how fast a model learns by them."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
 
-from grader.exhibits import Line, Lines, Progress
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Progress
 from problems.stage.model import gpt
 from problems.stage.tuning import target_log_probabilities
 from problems.stage.weights import before_training, held_out
@@ -18,7 +20,7 @@ SMALLEST, RANGE = 0.01, (0.68, 1.14)  # what five steps bring close to 1, and ho
 MUON, ADAM = 0.02, 0.003
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Singular values of a gradient before and after the steps, then the losses of two runs with the same data."""
     rows = np.stack([ids[:T] for ids in held_out(STORIES)])
     graph, state = nnx.split(gpt(1, before_training()))
@@ -26,8 +28,8 @@ def play(module):
     start = {".".join(map(str, path)): matrix(path, variable[...]) for path, variable in nnx.to_flat_state(state)}
 
     @jax.jit
-    def value_and_slopes(parameters, ids_BT):
-        def loss(parameters):
+    def value_and_slopes(parameters: Any, ids_BT: jax.Array) -> Any:
+        def loss(parameters: Any) -> jax.Array:
             arrays = zip(nnx.to_flat_state(state), parameters.values(), strict=True)
             flat = [(path, variable.replace(array.reshape(shapes[path]))) for (path, variable), array in arrays]
             return -jnp.mean(target_log_probabilities(nnx.merge(graph, nnx.from_flat_state(flat)), ids_BT))
@@ -69,13 +71,13 @@ def play(module):
     )
 
 
-def singular(array):
+def singular(array: np.ndarray) -> np.ndarray:
     """The singular values of a matrix, largest first; NaN, if it has no finite ones."""
     finite = np.isfinite(array).all()
     return np.linalg.svd(array, compute_uv=False) if finite else np.full(min(array.shape), np.nan)
 
 
-def reached(before, after):
+def reached(before: np.ndarray, after: np.ndarray) -> str:
     """A caption for the singular values of a gradient of norm 1 before and after the last step."""
     if not np.isfinite(after).all():
         return f"After {SHOWN} steps, the numbers are not finite: large singular values grow in each step."
@@ -96,7 +98,7 @@ def reached(before, after):
     )
 
 
-def matrix(path, array):
+def matrix(path: tuple[Any, ...], array: jax.Array) -> jax.Array:
     """The array of a parameter without the axis over layers, a kernel with two axes."""
     if path[0] != "blocks":
         return array

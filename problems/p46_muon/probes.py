@@ -50,7 +50,7 @@ def updating(subject: Subject, case: Case) -> Reading:
         state = jax.tree.map(jnp.asarray, tx.init(start))
         if subject.eager:
             rows, carry = [], (start, state)
-            for number in range(len(case.values["bias"])):  # type: ignore[arg-type]
+            for number in range(len(case.values["bias"])):
                 carry, row = step(carry, jax.tree.map(lambda g, number=number: g[number], gradients))
                 rows.append(row)
             updates, sums = jax.tree.map(lambda *parts: jnp.stack(parts), *rows)

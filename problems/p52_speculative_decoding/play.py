@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Bar, Bars, Story, Token
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Story, Token
 from harness.data.pocket import stories
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import END, POCKET, PROMPT, encode, token
@@ -22,11 +22,11 @@ for _ids in (encode(story).tolist() for story in stories(300)):
         COUNTS[_between][_after] += 1
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """A story written this way, then what the rule does to the odds of one token."""
     model, window_T = jitted(gpt()), np.zeros(POCKET.max_T, np.int32)
 
-    def target(ids):
+    def target(ids: list[int]) -> np.ndarray:
         window_T[: len(ids)] = ids
         return np.asarray(jax.nn.softmax(model(jnp.asarray(window_T)) / TEMPERATURE))[: len(ids)]
 
@@ -83,7 +83,7 @@ def play(module, text):
     )
 
 
-def draft(ids):
+def draft(ids: list[int]) -> np.ndarray:
     """The odds of the next token by the counts, (V,)."""
     counts = COUNTS.get((ids[-2], ids[-1])) or COUNTS.get(ids[-1]) or {END: 1}
     odds_V = np.zeros(POCKET.vocab_size, np.float32)

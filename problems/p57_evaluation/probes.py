@@ -31,7 +31,7 @@ def scoring_options(subject: Subject, case: Case) -> Reading:
     names = sorted(name for name in case.values if name.startswith("option_"))
 
     def program(embedding: jax.Array, head: jax.Array, prompt: jax.Array, *options: jax.Array) -> Arrays:
-        model = _model(int(case.values["context"]), embedding, head)  # type: ignore[arg-type]
+        model = _model(int(case.values["context"]), embedding, head)
         return {"scores": _vector(subject.call("score_options", model, prompt, list(options), case.values["context"]))}
 
     return subject.run(program, case, *(given(case, name) for name in ("embedding", "head", "prompt_ids", *names)))

@@ -27,7 +27,7 @@ def _scheduler(subject: Subject, case: Case) -> Any:
 def scheduling(subject: Subject, case: Case) -> Reading:
     """In each step, where `schedule` starts each sequence and how many tokens it computes, and how many blocks are
     free."""
-    scheduler, steps = _scheduler(subject, case), int(case.values["steps"])  # type: ignore[arg-type]
+    scheduler, steps = _scheduler(subject, case), int(case.values["steps"])
     requests = ast.literal_eval(str(case.values["requests"]))
     tokens: dict[str, int] = {}
     last: dict[str, int] = {}
