@@ -189,6 +189,11 @@ class Bar:
         _set(self, "value", number(value))
         _set(self, "other", None if other is None else number(other))
 
+    @property
+    def apart(self) -> float:
+        """How far the two values are apart; 0 for a value alone."""
+        return 0.0 if self.other is None else abs(self.value - self.other)
+
 
 @dataclass(frozen=True)
 class Bars:

@@ -234,7 +234,7 @@ def check_arguments(target: Any, call: str, *args: Any, **kwargs: Any) -> None:
 def static(case: Case) -> tuple[Any, ...]:
     """The parts of a case that determine a trace: its numbers, and the shapes and dtypes of its arrays."""
     return tuple(
-        (key, value.shape, np.dtype(value.dtype).str) if is_array(value) else (key, value)  # type: ignore[union-attr]
+        (key, value.shape, np.dtype(value.dtype).str) if is_array(value) else (key, value)
         for key, value in case.values.items()
     )
 

@@ -62,7 +62,7 @@ def faint(norm: Callable[..., Any]) -> Bars:
         right = jax.nn.standardize(x, epsilon=FAINT)
         yours = norm(x, jnp.ones(len(ROW)), jnp.zeros(len(ROW)), FAINT)
         bars.append(Bar(f"times {factor:g}", float(size(yours).mean()), float(size(right).mean())))
-    apart = max(abs(bar.value - bar.other) for bar in bars)
+    apart = max(bar.apart for bar in bars)
     return Bars(
         f"The row {ROW}, times smaller and smaller numbers, after your norm",
         tuple(bars),

@@ -12,7 +12,7 @@ from grader.authoring import BadEntryError
 from grader.exhibits import Exhibits, LearnerModule, Line, Lines
 from harness.config import OptimizerConfig
 from harness.training.optimizer import learning_rate
-from problems.stage.training import V, batches, curve
+from problems.stage.training import Step, V, batches, curve
 
 TRAINS = True
 STEPS, WARMUP, PEAK = 300, 30, 1.0

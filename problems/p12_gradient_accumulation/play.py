@@ -8,7 +8,8 @@ import optax
 from flax import nnx
 
 from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Lines
-from problems.stage.training import apart, batches, by_gradients, curve, loss_sum, small
+from problems.stage.programs import temporary_bytes
+from problems.stage.training import SmallStep, apart, batches, curve, loss_sum, small
 
 TRAINS = True
 STEPS, PARTS, MAX_NORM, RATE = 100, 4, 1.0, 1e-2
@@ -32,8 +33,8 @@ def play(module: LearnerModule) -> Exhibits:
         return total / count, clip.update(jax.tree.map(lambda g: g / count, gradients), clip.init(parameters))[0]
 
     data = padded(batches(STEPS))
-    yours = yield from curve(f"yours, in {PARTS} parts", by_gradients(accumulated, optax.adam(RATE)), data, STEPS)
-    own = yield from curve("the whole batch at once", by_gradients(at_once, optax.adam(RATE)), data, STEPS)
+    yours = yield from curve(f"yours, in {PARTS} parts", SmallStep(accumulated, optax.adam(RATE)), data, STEPS)
+    own = yield from curve("the whole batch at once", SmallStep(at_once, optax.adam(RATE)), data, STEPS)
     distance = apart(yours, own)
     yield Lines(
         f"Training with gradients that are accumulated over {PARTS} parts of each batch",
@@ -56,8 +57,7 @@ def play(module: LearnerModule) -> Exhibits:
                 lambda p, ids: loss_sum(nnx.merge(graph, p), ids), parameters, ids_BT, parts, MAX_NORM
             )
 
-        compiled = jax.jit(step).lower(parameters, data[0]).compile()
-        bars.append(Bar(f"{parts} part{'s' * (parts > 1)}", compiled.memory_analysis().temp_size_in_bytes / 2**20))
+        bars.append(Bar(f"{parts} part{'s' * (parts > 1)}", temporary_bytes(step, parameters, data[0]) / 2**20))
     yield Bars(
         "The temporary memory of your step",
         tuple(bars),

@@ -36,7 +36,7 @@ def play(module: LearnerModule) -> Exhibits:
         y="nats per character",
         log=True,
     )
-    state = guarded.state()
+    state = guarded.state
     skipped = state.get("skipped") if isinstance(state, dict) else getattr(state, "skipped", None)
     tree = {"block": {"kernel": jnp.array([1.0, jnp.nan])}, "embed": jnp.ones(2), "head": jnp.array(jnp.inf)}
     found = (

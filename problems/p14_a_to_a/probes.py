@@ -23,7 +23,7 @@ def starting(subject: Subject, case: Case) -> Reading:
         updates = 0
         original = nnx.Optimizer.update
 
-        def update(*args: object, **kwargs: object) -> None:
+        def update(*args: Any, **kwargs: Any) -> None:
             nonlocal updates
             updates += 1
             original(*args, **kwargs)

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ EPOCHS = 3
 # Added to the seed: one of them keeps it odd or even, and one its remainder by each number up to twenty.
 OTHER_SEEDS = (1, 2, 232_792_560)
 STATES = "states"
-KINDS = {"bytes": bytes, "str": str, "json": None}  # how a state is written to a file
+KINDS: Mapping[str, type] = {"bytes": bytes, "str": str, "json": object}  # how a state is written to a file
 
 THREADS, AHEAD = 2, 4  # of a loader that asks for threads, and the batches that it reads ahead, at most
 
@@ -73,7 +73,7 @@ def loading(subject: Subject, case: Case) -> Reading:
     folder.mkdir()
     # Only now, after the loader has moved on: a state must not move with it.
     for step, state in states.items():
-        name = next(kind for kind in KINDS if KINDS[kind] is None or isinstance(state, KINDS[kind]))
+        name = next(kind for kind in KINDS if isinstance(state, KINDS[kind]))
         (folder / f"{step}.{name}").write_bytes(state if isinstance(state, bytes) else _text(state).encode())
     arrays = {
         "batches": np.array(batches).reshape(-1, EPOCHS * steps, *batches[0].shape),
@@ -92,7 +92,8 @@ def resuming(subject: Subject, case: Case) -> Reading:
     for i, step in enumerate(stops):
         (path,) = (subject.received or Path()).glob(f"{STATES}/{step}.*")
         data = path.read_bytes()
-        state = {"bytes": lambda: data, "str": data.decode, "json": lambda: json.loads(data)}[path.suffix[1:]]()  # noqa: B023
+        read: dict[str, Callable[[bytes], Any]] = {"bytes": bytes, "str": bytes.decode, "json": json.loads}
+        state = read[path.suffix[1:]](data)
         loader = _load(subject, case, _resumed(case, step))
         loader.set_state(state)
         arrays[f"resumed.{i}"] = np.array([_batch(loader, case) for _ in range(step, EPOCHS * steps)])

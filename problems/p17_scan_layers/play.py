@@ -1,5 +1,7 @@
 """Problem 17, played: the size of the learner's program over depth, and the trained model made of that stack."""
 
+from typing import Any
+
 import jax
 import numpy as np
 from flax import nnx
@@ -19,7 +21,8 @@ class Whole(nnx.Module):
     """The trained model with a stack of layers in place of its blocks."""
 
     def __init__(self, stack: nnx.Module) -> None:
-        self.base, self.stack = gpt(0), stack
+        self.base: Any = gpt(0)
+        self.stack: Any = stack
 
     def __call__(self, ids_T: jax.Array) -> jax.Array:
         x_TD = self.stack(self.base.embed[ids_T] + self.base.pos_embed[: len(ids_T)])

@@ -41,7 +41,7 @@ def play(module: LearnerModule) -> Exhibits:
         held,
         caption="A model that is too large for one device has room on four. What is not cut, such as norms, is on all "
         "of them."
-        if held.bars[0].value < held.bars[0].other / 2
+        if devices.fullest_share(held) < 1 / 2
         else "A device holds most of the model, so a model that is too large for one device has no room on four "
         "either.",
     )

@@ -31,7 +31,7 @@ def play(module: LearnerModule) -> Exhibits:
     held = devices.held(
         "The bytes of model and optimizer that a device holds", jax.tree.leaves(nnx.state((model, optimizer)))
     )
-    share = held.bars[0].value / held.bars[0].other
+    share = devices.fullest_share(held)
     yield replace(
         held,
         caption="An eighth each, moments included: with twice the devices, a model may be twice as large."

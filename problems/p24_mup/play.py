@@ -48,7 +48,7 @@ def play(module: LearnerModule) -> Exhibits:
     )  # fmt: skip
 
 
-def final_losses(module: LearnerModule, width: int, base: int, rows: jax.Array) -> np.ndarray:
+def final_losses(module: LearnerModule, width: int, base: int, rows: np.ndarray) -> np.ndarray:
     """The loss at each rate after the same steps. Adam's updates are proportional to its rate, so one program does for
     all."""
     make = module.MupLM(POCKET.vocab_size, width, base, nnx.Rngs(0))

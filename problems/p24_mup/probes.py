@@ -46,7 +46,8 @@ def stepping(subject: Subject, case: Case) -> Reading:
 
     def program(parameters: Any, *gradients: Any) -> Arrays:
         tx = _adam(subject, case, int(case.values["d_model"]))
-        state, arrays = tx.init(parameters), {}
+        arrays: Arrays = {}
+        state = tx.init(parameters)
         for number, gradient in enumerate(gradients):
             updates, state = tx.update(gradient, state, parameters)
             arrays |= named(updates, f"update.{number}")

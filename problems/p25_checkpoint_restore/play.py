@@ -31,7 +31,8 @@ def play(module: LearnerModule) -> Exhibits:
     path = new_folder() / "checkpoint"
     module.save(str(path), model, optimizer)
     losses += steps(model, optimizer, BEFORE, AFTER)
-    restored = steps(*module.restore(str(path), runs.make), BEFORE, AFTER)
+    pair: tuple[Any, Any] = module.restore(str(path), runs.make)
+    restored = steps(*pair, BEFORE, AFTER)
     yield runs.on_each_other(
         "A run that never stopped, and one from your checkpoint",
         {"never stopped": losses, "restored": restored},

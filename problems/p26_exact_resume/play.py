@@ -34,7 +34,7 @@ def play(module: LearnerModule) -> Exhibits:
     path = new_folder() / "run"
     module.save(str(path), *run)
     losses += steps(*run, AFTER)
-    resumed = module.resume(str(path), make, make_loader)
+    resumed: tuple[Any, Any, Any, Any] = module.resume(str(path), make, make_loader)
     again = steps(*resumed, AFTER)
     yield runs.on_each_other(
         "A run that never stopped, and one that your code resumed",

@@ -22,7 +22,7 @@ def play(module: LearnerModule) -> Exhibits:
     states = {MESHES[0]: nnx.state((model, optimizer))}
     for shape in MESHES[1:]:
         states[shape] = nnx.state(module.restore_on(str(path), runs.make, mesh_of(*shape)))
-    bars = []
+    bars: list[Bar] = []
     for shape, state in states.items():
         arrays = [(".".join(map(str, name)), variable[...]) for name, variable in nnx.to_flat_state(nnx.state(state))]
         arrays = [(name.removeprefix("0."), array) for name, array in arrays if name.startswith("0.") and array.ndim]

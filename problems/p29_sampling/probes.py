@@ -72,9 +72,7 @@ def _ranks(case: Case, turn: int = 0) -> np.ndarray[Any, Any]:
     return np.roll(np.asarray(case.values["ranks"]), turn)
 
 
-def _drawn(
-    subject: Subject, case: Case, n: int, seed: int = 0, turn: int = 0, **filters: float
-) -> np.ndarray[Any, Any]:
+def _drawn(subject: Subject, case: Case, n: int, seed: int = 0, turn: int = 0, **filters: Any) -> np.ndarray[Any, Any]:
     logits = jnp.asarray(_ranks(case, turn), jnp.float32) * -0.4
     text = _generate(subject, case, lambda token_ids: _constant(token_ids, logits), n, NEVER, seed, **filters)
     return _padded(text, n)

@@ -6,6 +6,7 @@ from flax import nnx
 
 from grader.authoring import ToyGPT
 from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Story, Token
+from harness.model.sampling import Sampling
 from problems.stage import telling
 from problems.stage.model import gpt, jitted
 from problems.stage.programs import seconds
@@ -42,7 +43,7 @@ def play(module: LearnerModule) -> Exhibits:
         logits_V, cache = step(state, cache, jnp.int32(ids[place]))
         if place + 1 == len(ids):
             ids.append(int(jnp.argmax(logits_V)))
-    told = telling.tell(gpt(), TOKENS, telling.Sampling(temperature=0))
+    told = telling.tell(gpt(), TOKENS, Sampling(temperature=0))
     common = next((i for i, (a, b) in enumerate(zip(ids, told.ids, strict=False)) if a != b), len(ids))
     yield Story(
         "The likeliest story, token by token from your cache",

@@ -88,7 +88,7 @@ def training(subject: Subject, case: Case) -> Reading:
         before = named(nnx.state(model, others), "")
 
         @nnx.jit
-        def step(model: Stack, optimizer: nnx.Optimizer) -> None:
+        def step(model: Stack, optimizer: nnx.Optimizer[Any]) -> None:
             optimizer.update(model, nnx.grad(lambda model: jnp.mean((model(x) - 0.5) ** 2))(model))
 
         for _ in range(3):

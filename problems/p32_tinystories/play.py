@@ -2,6 +2,7 @@
 
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Story, Table, Token
 from harness.config import Config
@@ -10,13 +11,13 @@ from harness.pieces.load import check_pieces
 from harness.pieces.registry import MODULES
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.run_session import open_session
+from harness.run.run_session import Session, open_session
 from harness.run.state import load_state
 from problems.stage.weights import TOKENIZER, token
 
 TRAINS = True
 STEPS, EVERY = 120, 4
-SIZES = {
+SIZES: dict[str, Any] = {
     "data": "pocket:2000", "batch_size": 8, "context": 64, "d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 2,
     "packing": "padded", "activation": "relu", "mesh": "1x1", "eval_batches": 1,
 }  # fmt: skip

@@ -21,7 +21,8 @@ RUINED = 6  # steps
 def play(module: LearnerModule) -> Exhibits:
     """The loss of a random model that gets trained parts, and of an average; then a run that is restored."""
     ids_BT = np.stack([ids[:T] for ids in held_out(STORIES)])
-    full, model = gpt(), gpt(weights=before_training())
+    full: Any = gpt()
+    model: Any = gpt(weights=before_training())
     graph = nnx.graphdef(full)
     score = jax.jit(lambda state: -jnp.mean(target_log_probabilities(nnx.merge(graph, state), ids_BT)))
 

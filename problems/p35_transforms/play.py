@@ -68,7 +68,7 @@ def play(module: LearnerModule) -> Exhibits:
     slope_BD = np.asarray(module.input_gradient(model, x_ND[:1]))
     ids = stories[0][:60]
     pushes = {token(each): float(TABLE_VD[each] @ slope_BD[0]) for each in ids}
-    highest = [each for each in sorted(pushes, key=pushes.get, reverse=True) if pushes[each] > 0][:4]
+    highest = [each for each in sorted(pushes, key=pushes.__getitem__, reverse=True) if pushes[each] > 0][:4]
     yield Story(
         "Which words make it a girl's story, by your gradient of the input",
         tuple(Token(token(each), max(pushes[token(each)], 0.0)) for each in ids),

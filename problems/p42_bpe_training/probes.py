@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tiktoken
 
-from grader.authoring import BadOutputError, Reading, Subject, described, eager
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
 
 WORDS = 80  # places of words that are compared; no text of a case has as many different words
@@ -43,7 +43,7 @@ def counting(subject: Subject, case: Case) -> Reading:
 @eager
 def training(subject: Subject, case: Case) -> Reading:
     """The merges, in order, each as one number, for each number of merges that is asked for."""
-    found = {}
+    found: Arrays = {}
     for asked in map(int, np.atleast_1d(case.values["num_merges"])):
         found |= _numbers(case, _trained(subject, _word_counts(case), asked), asked)
     return Reading(found)

@@ -23,7 +23,8 @@ def play(module: LearnerModule) -> Exhibits:
         return module.flash_attention(q, k, v, BLOCK)
 
     def plain(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
-        return causal_attention(*(x[None, :, None] for x in (q, k, v)))[0, :, 0]
+        q, k, v = (x[None, :, None] for x in (q, k, v))
+        return causal_attention(q, k, v)[0, :, 0]
 
     memory, times = [], []
     for name, attend in (("your blocks", yours), ("plain attention", plain)):

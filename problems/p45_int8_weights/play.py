@@ -52,12 +52,10 @@ def play(module: LearnerModule) -> Exhibits:
         changed(losses[0] - losses[1]),
         names=("your codes", "float32"),
     )
-    x_TD, kernel = (
-        into_attention(encode(STORY), LAYER),
-        jnp.asarray(POCKET.arrays[f"blocks.{LAYER}.attn.q_proj.kernel"]),
-    )
-    codes, scale = module.quantize(kernel)
-    error_TF = jnp.abs(module.int8_matmul(x_TD, codes, scale) - x_TD @ kernel)
+    x_TD = into_attention(encode(STORY), LAYER)
+    kernel_DF = jnp.asarray(POCKET.arrays[f"blocks.{LAYER}.attn.q_proj.kernel"])
+    codes, scale = module.quantize(kernel_DF)
+    error_TF = jnp.abs(module.int8_matmul(x_TD, codes, scale) - x_TD @ kernel_DF)
     bound_TF = module.error_bound(x_TD, codes, scale)
     tokens = np.arange(len(x_TD))
     yield Lines(
@@ -65,7 +63,7 @@ def play(module: LearnerModule) -> Exhibits:
         (
             Line("your bound", tokens, bound_TF.max(axis=1)),
             Line("largest error", tokens, error_TF.max(axis=1)),
-            Line("size of a query", tokens, jnp.sqrt(jnp.mean(jnp.square(x_TD @ kernel), axis=1))),
+            Line("size of a query", tokens, jnp.sqrt(jnp.mean(jnp.square(x_TD @ kernel_DF), axis=1))),
         ),
         "The bound assumes that all roundings go the same way. They do not, so the error stays far below it."
         if bool((error_TF <= bound_TF).all())

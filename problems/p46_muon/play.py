@@ -51,7 +51,7 @@ def play(module: LearnerModule) -> Exhibits:
     )
     rest = optax.adamw(ADAM, weight_decay=0.01)
     runs = {"your Muon": module.muon(MUON, 0.95, 0.01, rest), "AdamW": rest}
-    losses = {name: [] for name in runs}
+    losses: dict[str, list[float]] = {name: [] for name in runs}
     for number, (name, tx) in enumerate(runs.items()):
         advance = jax.jit(lambda slopes, moments, parameters, tx=tx: tx.update(slopes, moments, parameters))
         parameters, moments = start, tx.init(start)
@@ -88,7 +88,7 @@ def reached(before: np.ndarray, after: np.ndarray) -> str:
             f"{after[~small].min():.2g} and {after[~small].max():.2g}. The steps of the page bring them to between "
             f"{low} and {high}."
         )
-    others = np.sum(after < low)
+    others = int(np.sum(after < low))
     rest = ("", " The other one was too small in the gradient.", " The others were too small in the gradient.")[
         min(others, 2)
     ]

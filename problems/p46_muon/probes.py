@@ -41,7 +41,8 @@ def updating(subject: Subject, case: Case) -> Reading:
             result = tx.update(gradients, state, parameters)
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise BadOutputError("`update` must return the pair (updates, new state)")
-            if jax.tree.structure(result[0]) != jax.tree.structure(gradients):
+            structure: Any = jax.tree.structure(gradients)
+            if structure != jax.tree.structure(result[0]):
                 raise BadOutputError("`update` returned updates whose tree differs from that of the gradients")
             # JAX leaves out what is not used, so without its sums the state could hold less than in a training run.
             sums = jax.tree.map(lambda leaf: jnp.sum(jnp.abs(leaf)), result[1])

@@ -72,9 +72,12 @@ def play(module: LearnerModule) -> Exhibits:
         "long the stories are.",
     )
     _, gradients = program(*placed)
-    right = jax.grad(
-        lambda parameters: (lambda total, count: total / count)(*loss_sum(parameters, jnp.asarray(ids_BT)))
-    )(parameters)
+
+    def mean_loss(parameters: Any) -> jax.Array:
+        total, count = loss_sum(parameters, jnp.asarray(ids_BT))
+        return total / count
+
+    right = jax.grad(mean_loss)(parameters)
     apart.append(Bar("data_parallel_gradient", max(float(jnp.abs(gradients[key] - right[key]).max()) for key in right)))
     yield Bars(
         "The largest difference from one device that does it all",

@@ -91,11 +91,11 @@ def play(module: LearnerModule) -> Exhibits:
     )
 
 
-def layer(ids_NT: jax.Array) -> tuple[jax.Array, jax.Array]:
+def layer(ids_NT: np.ndarray) -> tuple[jax.Array, jax.Array]:
     """What enters and what leaves the feed-forward network of a block, (N, T, D)."""
     x_NTD = jax.vmap(lambda ids: stream(ids, LAYER))(ids_NT)
     graph, state = nnx.split(gpt().blocks)
-    block = nnx.merge(graph, jax.tree.map(lambda array: array[LAYER], state))
+    block: Any = nnx.merge(graph, jax.tree.map(lambda array: array[LAYER], state))
     x_NTD = x_NTD + block.attn(block.ln1(x_NTD))[0]
     x_NTD = block.ln2(x_NTD)
     hidden_NTF = jax.nn.relu(block.ff1(x_NTD))

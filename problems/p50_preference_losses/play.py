@@ -32,7 +32,7 @@ def play(module: LearnerModule) -> Exhibits:
     tuner, frozen = Tuner(gpt(), read, LEARNING_RATE), Tuner(gpt(), read, 0)
     held, rng = slice(0, HELD), np.random.default_rng(0)
 
-    def log_p(model: nnx.Module) -> np.ndarray:
+    def log_p(model: Tuner) -> np.ndarray:
         """Of the chosen and of the rejected answers that are not trained on, (2,)."""
         rows = zip(
             *(x.reshape(-1, *x.shape[2:]) for x in (model.read(ids_N2T[held]), ids_N2T[held], answer_N2T[held])),

@@ -51,7 +51,11 @@ def play(module: LearnerModule) -> Exhibits:
         distances.append(float(jnp.sum((old_BT - base_BT) * sampled_BT) / sampled_BT.sum()))
         known = (old_BT, base_BT, jnp.asarray(sampled_BT), advantages_GK.reshape(-1), CLIP, KL_WEIGHT)
         for _ in range(UPDATES):
-            loss = tuner.step(ids_BT, lambda new_BT, known=known: module.grpo_loss(new_BT, *known))
+
+            def loss_of(new_BT: jax.Array, known: Any = known) -> Any:
+                return module.grpo_loss(new_BT, *known)
+
+            loss = tuner.step(ids_BT, loss_of)
         yield Progress(turn + 1, ROUNDS, loss)
     rose = np.mean(rewards[-3:]) > rewards[0] + 0.25
     yield Lines(

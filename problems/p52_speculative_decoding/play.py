@@ -1,6 +1,7 @@
 """Problem 52, played: a table of counts drafts, the trained model checks, and the learner's rule decides what stays."""
 
 from collections import Counter, defaultdict
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ DRAFTED, TOKENS, TEMPERATURE = 4, 100, 0.7
 TEXT = "Mia liked to play at the"
 SHOWN = 6  # tokens of a distribution
 KINDS = ("prompt", "drafted and accepted", "drawn after a rejection", "bonus")
-COUNTS = defaultdict(Counter)  # which tokens follow two tokens, or one
+COUNTS: dict[Any, Counter[int]] = defaultdict(Counter)  # which tokens follow two tokens, or one
 for _ids in (encode(story).tolist() for story in stories(300)):
     for _before, _between, _after in zip(_ids, _ids[1:], [*_ids[2:], END], strict=False):
         COUNTS[_before, _between][_after] += 1
@@ -45,8 +46,9 @@ def play(module: LearnerModule, text: str) -> Exhibits:
         for place, each in enumerate(np.asarray(emitted)[: int(count)].tolist()):
             last = place == int(count) - 1
             kind = 1 if not last else 2 if place < DRAFTED else 3
-            rejected = drafted[place] if kind == 2 else None
-            others = ((f"rejected: {token(rejected)}", float(target_NV[place, rejected])),) if kind == 2 else ()
+            others: tuple[tuple[str, float], ...] = ()
+            if kind == 2:
+                others = ((f"rejected: {token(drafted[place])}", float(target_NV[place, drafted[place]])),)
             tokens.append(Token(token(each), None, kind, others))
             ids.append(each)
             if each == END:

@@ -94,7 +94,7 @@ def _counted(
     ids: Iterator[Any], ranks: Mapping[bytes, int], special: Mapping[str, int], given: list[int]
 ) -> Iterator[Any]:
     """The ids. `given[0]` becomes the number of bytes that those up to now stand for."""
-    sizes = {number: len(token) for token, number in {**ranks, **special}.items()}
+    sizes: dict[Any, int] = {number: len(token) for token, number in [*ranks.items(), *special.items()]}
     for each in ids:
         given[0] += sizes.get(each, 0) if isinstance(each, int | np.integer) else 1
         yield each

@@ -69,7 +69,7 @@ def play(module: LearnerModule) -> Exhibits:
                 float(told[following_T >= 0].mean()),
             )
         )
-    worst = max(abs(bar.value - bar.other) for bar in bars)
+    worst = max(bar.apart for bar in bars)
     yield Bars(
         "The surprise of the trained model at each story of the row",
         tuple(bars[:24]),

@@ -79,7 +79,7 @@ def _largest(texts: list[str], labels: np.ndarray, sets: Sequence[set[Any]]) -> 
     sizes = Counter(labels.tolist())
     rows = []
     for label, size in sizes.most_common(SHOWN):
-        first, *others = np.flatnonzero(labels == label)
+        first, *others = np.flatnonzero(labels == label).tolist()
         other = min(others, key=lambda place: _similarity(sets, first, place), default=first)
         similarity = f"{_similarity(sets, first, other):.2f}"
         rows.append((str(size), similarity, " · ".join(_differences(texts[first], texts[other])) or "no difference"))
@@ -134,7 +134,8 @@ def _curve(module: LearnerModule, sets: Sequence[set[Any]], candidates: Any, cou
 
 def _loss(train: list[str], held_out: list[str]) -> float:
     """The loss of a model that counts pairs of words, mixed with single words."""
-    singles, pairs = Counter(), Counter()
+    singles: Counter[str] = Counter()
+    pairs: Counter[tuple[str, ...]] = Counter()
     for text in train:
         words = re.findall(r"\w+|[^\w\s]", text.lower())
         singles.update(words)

@@ -70,7 +70,8 @@ def play(module: LearnerModule) -> Exhibits:
         x="stride",
         y="bits per byte",
     )
-    rows, all_scores = [], []
+    rows: list[tuple[str, ...]] = []
+    all_scores: list[float] = []
     for prompt, options in QUESTIONS:
         texts = [f" {option}." for option in options]
         scores = module.score_options(

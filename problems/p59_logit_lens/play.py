@@ -39,7 +39,7 @@ def play(module: LearnerModule, text: str) -> Exhibits:
         totals.append(Bar(name, total, her - his))
         if np.shape(heads_LH) != (POCKET.num_layers, POCKET.num_heads) or np.ndim(neurons_LF) != 2:
             raise BadOutputError("`logit_parts` returned heads or neurons of another shape than (L, H) and (L, F)")
-    off = max(abs(bar.value - bar.other) for bar in totals)
+    off = max(bar.apart for bar in totals)
     yield Bars(
         "All parts together: the logit of “Her” minus that of “His”",
         tuple(totals),

@@ -29,7 +29,7 @@ def play(module: LearnerModule) -> Exhibits:
         Bar(text, module.logit_difference(rows, answer, foil), rows[-1, answer] - rows[-1, foil])
         for text, rows in zip((f"“{CLEAN[9:]}”", f"“{CORRUPTED[9:]}”"), logits, strict=True)
     ]
-    right = all(abs(bar.value - bar.other) < 0.01 for bar in bars)
+    right = all(bar.apart < 0.01 for bar in bars)
     yield Bars(
         f"“{ANSWER.strip()}” against “{FOIL.strip()}”: the metric",
         tuple(bars),
@@ -40,7 +40,7 @@ def play(module: LearnerModule) -> Exhibits:
         names=("yours", "the model"),
     )
 
-    def scores(entry: str, columns: tuple[str, ...]) -> np.ndarray:
+    def scores(entry: str, columns: int) -> np.ndarray:
         grid = jax.jit(lambda state: getattr(module, entry)(nnx.merge(graph, state), clean, corrupted, answer, foil))(
             state
         )

@@ -100,7 +100,8 @@ def _features(codes_NF: np.ndarray, decoder_FD: np.ndarray, ids_NT: np.ndarray) 
     used = (codes_NF > 0).sum(axis=0)
     strength = np.sort(codes_NF, axis=0)[-20:].mean(axis=0) * ((used > 30) & (used < len(ids) // 12))
     says_FV = (decoder_FD * POCKET.arrays["ln_f.scale"]) @ POCKET.arrays["embed.embedding"].T
-    rows, chosen = [], []
+    rows: list[tuple[str, ...]] = []
+    chosen: list[set[str]] = []
     for feature in np.argsort(-strength):
         best = np.argsort(-codes_NF[:, feature])
         places = [n for n in best[:60] if n % T >= LAST]

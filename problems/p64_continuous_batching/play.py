@@ -24,6 +24,8 @@ BEGINNINGS = (
 ARRIVALS, LENGTHS = (0, 0, 0, 1, 2, 3, 8, 12), (30, 6, 9, 5, 24, 7, 28, 8)
 BLOCKS, SIZE, BUDGET, RUNNING, STEPS, WINDOW = 13, 8, 16, 4, 60, 96
 
+Log = list[dict[str, tuple[int, int]]]  # the first place and the number of tokens of each sequence, by step
+
 
 def play(module: LearnerModule) -> Exhibits:
     """Which tokens each step computes, the answers beside those that each gets alone, and how many steps that takes."""
@@ -34,7 +36,8 @@ def play(module: LearnerModule) -> Exhibits:
         window[: len(ids)] = ids[:WINDOW]
         return int(np.asarray(model(jnp.asarray(window)))[len(ids) - 1].argmax())
 
-    caches, log = {}, []
+    caches: dict[str, list[int]] = {}
+    log: Log = []
 
     def run(batch: Any) -> dict[str, int]:
         if len(log) > 4 * STEPS:
@@ -54,7 +57,7 @@ def play(module: LearnerModule) -> Exhibits:
     yield _steps(log, prompts)
     rows, alike = [], 0
     for number, (prompt, most) in enumerate(zip(prompts, LENGTHS, strict=True)):
-        alone = []
+        alone: list[int] = []
         while len(alone) < most and (not alone or alone[-1] != END):
             alone.append(next_token(prompt + alone))
         alone = [each for each in alone if each != END]

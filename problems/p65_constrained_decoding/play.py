@@ -67,7 +67,7 @@ def play(module: LearnerModule) -> Exhibits:
         "the model would write there without the rule.",
         given=len(given), meaning="bits that the rule takes", separated=True,
     )  # fmt: skip
-    free = []
+    free: list[int] = []
     while len(free) < len(ids) and (not free or free[-1] != END):
         free.append(int(next_logits(free).argmax()))
     yield Story(
@@ -77,7 +77,8 @@ def play(module: LearnerModule) -> Exhibits:
         given=len(given),
     )
     counts = (table >= 0).sum(axis=1)
-    state, rows = 0, []
+    state = 0
+    rows: list[tuple[str, ...]] = []
     for each in ids[:12]:
         some_allowed = np.flatnonzero(table[state] >= 0)
         likeliest = some_allowed[np.argsort(-next_logits(ids[: len(rows)])[some_allowed])][:4]

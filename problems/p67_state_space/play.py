@@ -61,6 +61,6 @@ def play(module: LearnerModule, text: str) -> Exhibits:
     )
 
 
-def _listed(ids_T: np.ndarray, sizes_T: np.ndarray, places: np.ndarray) -> str:
+def _listed(ids_T: np.ndarray, sizes_T: jax.Array, places: list[int]) -> str:
     """Tokens with their step sizes."""
     return ", ".join(f"“{token(ids_T[place]).strip()}” {float(sizes_T[place]):.3f}" for place in places)

@@ -85,7 +85,7 @@ def play(module: LearnerModule) -> Exhibits:
         tuple(Bar(f"stage {stage}", *size) for stage, size in enumerate(sizes)),
         "norm",
         "Every stage learns, and as much as on one device."
-        if np.allclose(*np.transpose(sizes), rtol=1e-3)
+        if all(np.isclose(mine, whole, rtol=1e-3) for mine, whole in sizes)
         else "They are not those of one device: what comes back does not reach every stage as it should.",
         names=("your pipeline", "one device"),
     )

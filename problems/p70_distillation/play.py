@@ -39,7 +39,8 @@ def play(module: LearnerModule) -> Exhibits:
 
     rows_NT = np.stack([ids[:T] for ids in held_out(BATCH * (STEPS + 1))])
     held, is_target = rows_NT[:BATCH], jnp.arange(T) > 0
-    curves, told = {}, None
+    curves = {}
+    told: Any = None
     for number, (name, soft_weight) in enumerate({"the teacher": 1.0, "the text only": 0.0}.items()):
         student = Tuner(gpt(LAYERS), lambda model, ids_BT: model(ids_BT), LEARNING_RATE)
         far = [distance(student.read(held), teacher(held))]
@@ -86,7 +87,7 @@ def play(module: LearnerModule) -> Exhibits:
     )
 
 
-def distance(student_BTV: np.ndarray, teacher_BTV: np.ndarray) -> float:
+def distance(student_BTV: jax.Array, teacher_BTV: jax.Array) -> float:
     """The mean divergence of a student from its teacher at temperature 1, in nats a token."""
     log_q, log_p = (
         x - np.logaddexp.reduce(x, axis=-1, keepdims=True) for x in map(np.asarray, (student_BTV, teacher_BTV))
