@@ -16,14 +16,14 @@ from jax import export
 from jax.experimental import pallas as pl
 
 from grader.authoring import (
+    LOOP,
     Arrays,
     BadOutputError,
     Input,
     Program,
     Reading,
     Subject,
-    cost,
-    counting,
+    computes_numbers,
     eager,
     given,
     named,
@@ -168,14 +168,14 @@ def _outside(module: Any) -> Any:
     A call of anything but a kernel is arithmetic: a library of linear algebra divides rows by their norms, too.
     """
     operations, functions = list(stablehlo.operations(module)), stablehlo.functions(module)
-    looped = {inner for each in operations if each.name == counting.LOOP for inner in stablehlo.inside(each)}
+    looped = {inner for each in operations if each.name == LOOP for inner in stablehlo.inside(each)}
     for name in stablehlo.callers_first(functions):
         if any(stablehlo.callee(each) == name for each in looped):
             looped.update(stablehlo.inside(functions[name]))
     taken = 0
     for each in operations:
         calls = each.name == "stablehlo.custom_call"
-        if not _is_kernel(each) if calls else cost.computes_numbers(each, functions):
+        if not _is_kernel(each) if calls else computes_numbers(each, functions):
             numbers = max(map(stablehlo.numbers, each.operands))
             taken += numbers * (OFTEN if each in looped else 1)
     return np.int64(taken)

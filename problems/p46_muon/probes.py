@@ -9,7 +9,18 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.authoring import Arrays, BadOutputError, Execution, Reading, Subject, cost, given, named, to_fill, work
+from grader.authoring import (
+    Arrays,
+    BadOutputError,
+    Execution,
+    Reading,
+    Subject,
+    given,
+    named,
+    rows_in_order,
+    to_fill,
+    work,
+)
 from grader.problem import Case
 from problems.p46_muon.problem import LEAVES
 
@@ -112,7 +123,7 @@ def _check_state(tx: Any, state: Any, parameters: Any, gradients: Any) -> None:
 def orthogonalizing(execution: Execution) -> dict[str, Any]:
     """The scalar operations of one run, and how often it decomposed a matrix or solved a system: the singular values
     would give the same result without a step."""
-    called = (run.times for run, _ in execution.costs if cost.rows_in_order(run.operation))
+    called = (run.times for run, _ in execution.costs if rows_in_order(run.operation))
     return {"work": work(execution), "linear_algebra": np.int64(sum(called))}
 
 
