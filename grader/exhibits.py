@@ -14,14 +14,38 @@ from typing import Any, Protocol, SupportsFloat
 
 from commandline.text import printable
 
-# Limits: characters of texts, and numbers of parts
-TITLE, CAPTION, LABEL, TEXT = 120, 700, 60, 400
-TOKENS, OTHERS, KINDS = 600, 10, 6
-ROWS, COLUMNS, PLANES = 64, 64, 8
-SERIES, POINTS = 6, 500
+TITLE = 120
+"""The most characters of a title. Longer texts are cut."""
+CAPTION = 700
+"""The most characters of a caption."""
+LABEL = 60
+"""The most characters of a label, a name or a token."""
+TEXT = 400
+"""The most characters of a cell of a table."""
+TOKENS = 600
+"""The most tokens of a story. More parts than a limit raise ExhibitError."""
+OTHERS = 10
+"""The most other tokens in the place of a token."""
+KINDS = 6
+"""The most kinds of tokens."""
+ROWS = 64
+"""The most rows of a heat map."""
+COLUMNS = 64
+"""The most columns of a heat map."""
+PLANES = 8
+"""The most planes of a heat map."""
+SERIES = 6
+"""The most curves of a chart."""
+POINTS = 500
+"""The most points of a curve."""
 BARS = 24
-TABLE_ROWS, TABLE_COLUMNS = 64, 8
+"""The most bars of a chart."""
+TABLE_ROWS = 64
+"""The most rows of a table."""
+TABLE_COLUMNS = 8
+"""The most columns of a table."""
 STEPS = 1_000_000
+"""The most steps of a training."""
 
 
 class ExhibitError(ValueError):

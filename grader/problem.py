@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     Value = bool | int | float | str | np.ndarray[Any, Any]
+    """An input of a case."""
 
 Compare = Literal["close", "at_most"]
+"""How a leaf is compared: it must be close to the reference's, or at most as large."""
 UNCHECKED = "unchecked."
 """The prefix of leaves that no check compares: they help to tell misconceptions apart."""
 PROGRAM = "program."
