@@ -101,7 +101,10 @@ class Subject:
         return value
 
     def once(self, what: str, case: Case, make: Callable[[], Any]) -> Any:
-        """Returns the result of `make`, computed once for all cases with the same numbers and shapes. `what` identifies it."""
+        """Returns the result of `make`, computed once for all cases with the same numbers and shapes.
+
+        `what` identifies it.
+        """
         key = (what, static(case))
         if key not in self.memo:
             self.memo[key] = make()
@@ -123,7 +126,10 @@ class Subject:
         return result
 
     def save(self, path: str, *args: Any) -> None:
-        """Calls the entry `save` with `path` and `args`. Raises BadOutputError if nothing is at `path` when it returns."""
+        """Calls the entry `save` with `path` and `args`.
+
+        Raises BadOutputError if nothing is at `path` when it returns.
+        """
         self.call("save", path, *args)
         if not Path(path).exists():
             raise BadOutputError(
