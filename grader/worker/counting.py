@@ -18,6 +18,7 @@ from grader.worker import annotations, cost, stablehlo
 from grader.worker.stablehlo import ir
 
 LOOP = "stablehlo.while"
+"""The name of the operation of a loop."""
 BRANCHES = ("stablehlo.case", "stablehlo.if")
 MANUAL = "sdy.manual_computation"
 NAME = "counter_"  # and the number of a loop's counter: the name of the loop in the compiled program

@@ -54,7 +54,7 @@ def shapes(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_leaf(case: Case, wrong: Difference) -> str:
     name = wrong.path.removeprefix("decays.")
-    shape = list(case.values[name].shape)  # type: ignore[union-attr]
+    shape = list(case.values[name].shape)
     said = {"0": "False", "1": "True"}
     return (
         f"for `{name}` of shape {shape}, the mask is {said.get(wrong.got, wrong.got)}, expected {said[wrong.expected]}"

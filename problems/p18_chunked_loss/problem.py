@@ -26,7 +26,7 @@ def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def array(case: Case, difference: Difference) -> str:
-    T, V = len(case.values["x"]), len(case.values["embedding"])  # type: ignore[arg-type]
+    T, V = len(case.values["x"]), len(case.values["embedding"])
     which = "computed outside of the loop" if difference.path.endswith("outside_loops") else "of the program"
     return (
         f"with T = {T}, V = {V} and C = {case.values['chunk']}, the largest array {which} has {difference.got} "

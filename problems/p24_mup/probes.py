@@ -45,8 +45,9 @@ def stepping(subject: Subject, case: Case) -> Reading:
         return jax.tree_util.tree_map_with_path(leaf, shapes, is_leaf=lambda node: isinstance(node, tuple))
 
     def program(parameters: Any, *gradients: Any) -> Arrays:
-        tx = _adam(subject, case, int(case.values["d_model"]))  # type: ignore[arg-type]
-        state, arrays = tx.init(parameters), {}
+        tx = _adam(subject, case, int(case.values["d_model"]))
+        arrays: Arrays = {}
+        state = tx.init(parameters)
         for number, gradient in enumerate(gradients):
             updates, state = tx.update(gradient, state, parameters)
             arrays |= named(updates, f"update.{number}")
@@ -60,7 +61,7 @@ def transferring(subject: Subject, case: Case) -> Reading:
 
     Each change is a mean over four random starts.
     """
-    base = int(case.values["base_d_model"])  # type: ignore[arg-type]
+    base = int(case.values["base_d_model"])
 
     def program(seed: jax.Array, token_ids: jax.Array) -> Arrays:
         wide, narrow = (_change(subject, case, width, seed, token_ids) for width in (WIDE, base))

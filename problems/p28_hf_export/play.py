@@ -5,7 +5,7 @@ from flax import nnx
 from safetensors.numpy import load_file
 
 from grader.authoring import BadOutputError, new_folder
-from grader.exhibits import Table
+from grader.exhibits import Exhibits, LearnerModule, Table
 from harness.errors import UsageError
 from harness.hugging_face.load import Parameters, read_config
 from harness.model.gpt import GPT
@@ -18,7 +18,7 @@ NAMES = ("wte.weight", "wpe.weight", "h.0.ln_1.weight", "h.0.attn.c_attn.weight"
 LOOKED_UP = tuple(f"transformer.{name}" for name in NAMES)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The files of the folder, and a story by the model that the harness opens from it."""
     folder = new_folder() / "exported"
     module.export_gpt2(runs.trained(), POCKET.num_heads, str(folder))

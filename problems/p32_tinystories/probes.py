@@ -205,7 +205,7 @@ def read_resumed(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     """How many numbers at the end of a run differ when another process resumes it from its middle."""
     end = {name.removeprefix("saved:"): x for name, x in arrays.items() if name.startswith("saved:")}
     differing = {
-        name: np.size(x) if np.shape(x) != np.shape(arrays.get(name)) else int(np.sum(x != arrays[name]))
+        name: np.size(x) if np.shape(x) != np.shape(arrays.get(name, ())) else int(np.sum(x != arrays[name]))
         for name, x in end.items()
     }
     losses = differing.pop("losses")

@@ -77,7 +77,7 @@ def memory_alone(what: str, cases: str) -> Check:
 
 
 def array(case: Case, difference: Difference) -> str:
-    T = len(case.values["q"])  # type: ignore[arg-type]
+    T = len(case.values["q"])
     return (
         f"with T = {T} and C = {case.values['block']}, the largest array of the program has {difference.got} numbers; "
         f"{difference.expected} are allowed, and all scores are T · T = {T * T}"

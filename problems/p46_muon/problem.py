@@ -82,7 +82,7 @@ def bytes_in_words(case: Case, difference: Difference) -> str:
 
 
 def operations_in_words(case: Case, difference: Difference) -> str:
-    shape = case.values["matrix"].shape  # type: ignore[union-attr]
+    shape = case.values["matrix"].shape
     if difference.path.endswith("linear_algebra"):
         return "the program decomposes a matrix or solves a system; use matrix products only"
     return (

@@ -81,7 +81,7 @@ def exchanged(execution: Execution) -> dict[str, Any]:
             sent += each.times * each.size * each.hops(DEVICES)
         else:
             found[name] += math.ceil(each.times)
-    block = sum(execution.case.values[name].nbytes for name in ("k", "v")) // DEVICES  # type: ignore[union-attr]
+    block = sum(execution.case.values[name].nbytes for name in ("k", "v")) // DEVICES
     slopes = any(name.startswith("gradient") for name in execution.compiled.program.outputs)
     found |= {"hops": hops, "turns": max(MOST_TURNS_OF_BOTH if slopes else MOST_TURNS, math.ceil(sent / block))}
     return {name: np.int64(count) for name, count in found.items()}

@@ -176,7 +176,7 @@ def long_words(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def ranks_of(case: Case) -> dict[bytes, int]:
     """The ids of bytes, shifted, and of merges, with gaps: those of bytes come first, or last."""
-    shift = int(case.values["shift"])  # type: ignore[arg-type]
+    shift = int(case.values["shift"])
     ranks = {bytes([byte]): first_byte(shift) + (byte + shift) % 256 for byte in range(256)}
     rows = [row for row in str(case.values["merges"]).split("\n") if row]
     return ranks | {bytes.fromhex(row): merged(number) for number, row in enumerate(rows)}

@@ -144,7 +144,7 @@ def of_the_mask(case: Case, difference: Difference) -> str:
     query, key = difference.index
     got, expected = ("sees" if each == "True" else "does not see" for each in (difference.got, difference.expected))
     ids = case.values["segment_ids"]
-    of = [f"{place} (segment id {ids[place]})" for place in (query, key)]  # type: ignore[index]
+    of = [f"{place} (segment id {ids[place]})" for place in (query, key)]
     return f"query {of[0]} {got} key {of[1]}; expected: it {expected} it"
 
 
