@@ -64,9 +64,9 @@ def schema_() -> None:
     """Print the JSON schema of course.toml, for an editor that checks it."""
     import json
 
-    from grader.course import schema
+    from grader.course.course import schema
 
-    click.echo(json.dumps(schema.schema(), indent=2))
+    click.echo(json.dumps(schema(), indent=2))
 
 
 COMMANDS = (course,)
