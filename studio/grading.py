@@ -86,7 +86,7 @@ class Grading:
             case CheckResult():
                 row = encode_check(news)
                 with self._lock:
-                    self._now[problem.name].append(row)
+                    self._now.setdefault(problem.name, []).append(row)
                 self._events.publish(problem.name, "check", **row)
             case str():
                 self._events.publish(problem.name, "progress", words=news)

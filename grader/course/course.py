@@ -214,8 +214,8 @@ def _unsound(root: Path, reason: str) -> CourseError:
 
 
 def schema() -> dict[str, Any]:
-    """Returns the JSON schema of `course.toml`, for editors. It knows the form of the file only; `grade course list` and
-    `grade verify` know the rest."""
+    """Returns the JSON schema of `course.toml`, for editors. It knows only the form of the file; `grade verify` checks
+    the rest."""
     row = _object(ROW_KEYS, problem=_NAME, include=_NAME, points={"type": "integer", "minimum": 1})
     row["oneOf"] = [{"required": ["problem"]}, {"required": ["include"]}]
     rows = {"type": "array", "items": {"anyOf": [_NAME, row]}}

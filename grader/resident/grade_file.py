@@ -94,8 +94,10 @@ def read(problem: "Problem", file: Path, modules: Path | None = None) -> "Submis
 def report_on(
     problem: "Problem", name: str, source: "Submission | str", grades: "Callable[[Submission], Report]"
 ) -> "Report":
-    """Returns the report on what `read` has read of the file with that name: `grades` makes it, unless the text cannot be
-    read. Raises CourseError if the problem cannot be graded."""
+    """Returns the report on what `read` has read of the file with that name.
+
+    `grades` makes it, unless the text cannot be read. Raises CourseError if the problem cannot be graded.
+    """
     from grader.judge import bundled_outputs
 
     bundled_outputs.check_gradable(problem)
