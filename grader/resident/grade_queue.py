@@ -83,7 +83,7 @@ class Judge(Protocol):
 class _Running:
     request: Request
     submission: Submission | None = None  # once it was read
-    is_stopped: bool = False
+    is_ended: bool = False  # from outside: what its killed workers give is not published
 
 
 class GradeQueue:
@@ -109,12 +109,12 @@ class GradeQueue:
             if not is_closed:
                 self._waiting[request.file] = request  # it keeps its place
                 self._changed.notify_all()
-            submission = running.submission if (running := self._running_of(request.file)) else None
+            running = self._running_of(request.file)
         if replaced:
             replaced.publish(Dropped(is_last=is_closed))
         with suppress(CommandError):
-            if submission and submission != _read(request):
-                self._judge.supersede(submission)
+            if running and running.submission and running.submission != _read(request):
+                self._end(running)
 
     def withdraw(self, file: Path) -> None:
         """Drops the request that waits for a file, if there is one. A grading that runs is not ended."""
@@ -127,10 +127,9 @@ class GradeQueue:
         """Ends the grading of a file, and drops the request that waits for it."""
         self.withdraw(file)
         with self._changed:
-            if running := self._running_of(file):
-                running.is_stopped = True
-        if running and running.submission:
-            self._judge.supersede(running.submission)
+            running = self._running_of(file)
+        if running:
+            self._end(running)
 
     def close(self) -> None:
         """Drops what waits, and begins no more. A grading that runs ends with its judge, which the caller closes."""
@@ -141,6 +140,12 @@ class GradeQueue:
             self._changed.notify_all()
         for request in waiting:
             request.publish(Dropped(is_last=True))
+
+    def _end(self, running: _Running) -> None:
+        with self._changed:
+            running.is_ended, submission = True, running.submission
+        if submission:
+            self._judge.supersede(submission)
 
     def _running_of(self, file: Path) -> _Running | None:
         return self._running if self._running and self._running.request.file == file else None
@@ -180,14 +185,18 @@ class GradeQueue:
         digest = request.space.digest(problem)
         source = _read(request)
         with self._changed:
-            if running.is_stopped or file in self._waiting:
+            if running.is_ended or file in self._waiting:
                 raise SupersededError
             running.submission = submission = source if isinstance(source, Submission) else None
         if submission:
             publish(submission)
 
+        def tell(news: str | CheckResult) -> None:
+            if not (running.is_ended or self._closed):
+                publish(news)
+
         def grade(submission: Submission) -> Report:
-            return self._judge.grade(problem, submission, listener=Listener(publish, publish))
+            return self._judge.grade(problem, submission, listener=Listener(tell, tell))
 
         return Graded(grade_file.report_on(problem, file.name, source, grade), submission, digest)
 

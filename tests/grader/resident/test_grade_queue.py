@@ -36,6 +36,7 @@ class Held:
         self.begun.put(submission.sources[problem.name])
         assert self.release.acquire(timeout=SECONDS)
         if any(each is submission for each in self.superseded):
+            listener.on_check(CheckResult(problem.checks[0], Verdict.ERROR, "its process was killed"))
             raise SupersededError
         if self.fails:
             raise self.fails
@@ -60,14 +61,21 @@ class Desk:
         self.space, self.judge = Workspace(folder), Held()
         self.queue = GradeQueue(self.judge)
 
-    def save(self, problem: Problem, text: str) -> "queue.SimpleQueue[News]":
+    def save(self, problem: Problem, text: str, seen: list[News] | None = None) -> "queue.SimpleQueue[News]":
         """Writes a text and requests its grading."""
         self.space.file(problem).write_text(text)
-        return self.request(problem)
+        return self.request(problem, seen)
 
-    def request(self, problem: Problem) -> "queue.SimpleQueue[News]":
+    def request(self, problem: Problem, seen: list[News] | None = None) -> "queue.SimpleQueue[News]":
+        """Requests a grading. `seen` also gets what is published."""
         published: queue.SimpleQueue[News] = queue.SimpleQueue()
-        self.queue.request(Request(problem, self.space, published.put))
+
+        def publish(news: News) -> None:
+            if seen is not None:
+                seen.append(news)
+            published.put(news)
+
+        self.queue.request(Request(problem, self.space, publish))
         return published
 
 
@@ -126,11 +134,13 @@ def test_a_newer_text_ends_the_grading_of_the_older_one_and_of_no_other(desk: De
 
 
 def test_what_is_stopped_has_no_verdict(desk: Desk):
-    running = desk.save(FIRST, "running")
+    seen: list[News] = []
+    running = desk.save(FIRST, "running", seen)
     desk.judge.begins()
     again, waiting = desk.request(FIRST), desk.save(SECOND, "waiting")
     desk.queue.stop(desk.space.file(FIRST))
     assert (end(again), end(running)) == (Dropped(is_last=False), Dropped(is_last=True))
+    assert not any(isinstance(news, CheckResult) for news in seen), "what a killed process gives is not published"
     assert desk.judge.begins() == "waiting"
     desk.queue.withdraw(desk.space.file(SECOND))  # it has begun
     desk.judge.release.release()
