@@ -32,6 +32,7 @@ WARNING = "var(--drawing-warning, #c2452d)"
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
 MONO = "ui-monospace, 'SF Mono', 'Cascadia Mono', Consolas, 'DejaVu Sans Mono', monospace"
 LINE_HEIGHT = 17
+_RADIUS = 7  # of the corners of an arrow
 _NARROW, _WIDE = "iljtfr.,:;'!|()[]·` ", "mwMWQOG@%─→…+=−<>÷×≤√≥"
 _SHAPE = re.compile(r"\([^()]*\)(, \([^()]*\))*")
 Point = tuple[float, float]
@@ -271,12 +272,12 @@ def _corners(stops: list[tuple[str, float | None, float | None]]) -> list[Point]
     return points
 
 
-def _rounded(points: list[Point], radius: float = 7) -> str:
+def _rounded(points: list[Point]) -> str:
     """A path through the points, with rounded corners."""
     path = "M{:g},{:g}".format(*points[0])
     for (x0, y0), (x, y), (x1, y1) in zip(points, points[1:], points[2:], strict=False):
         before, after = max(_distance((x0, y0), (x, y)), 1e-9), max(_distance((x, y), (x1, y1)), 1e-9)
-        r = min(radius, before / 2, after / 2)
+        r = min(_RADIUS, before / 2, after / 2)
         path += f" L{x - (x - x0) / before * r:g},{y - (y - y0) / before * r:g}"
         path += f" Q{x:g},{y:g} {x + (x1 - x) / after * r:g},{y + (y1 - y) / after * r:g}"
     return path + " L{:g},{:g}".format(*points[-1])
