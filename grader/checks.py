@@ -196,7 +196,10 @@ def _exchanged_in_words(_: Case, wrong: Difference) -> str:
     """What the collectives exchange, kind by kind."""
     measure, _dot, kind = wrong.path.removeprefix("program.").partition(".")
     if measure != "exchanged":
-        return f"`{wrong.path}` is {wrong.got}, expected {wrong.expected}; a program is measured only if its values are right"
+        return (
+            f"`{wrong.path}` is {wrong.got}, expected {wrong.expected}; a program is measured only if its values "
+            f"are right"
+        )
     if kind == "written":
         return (
             f"the collectives that your code calls produce {wrong.got} bytes on each device, expected "

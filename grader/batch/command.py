@@ -157,7 +157,10 @@ class _Batch:
         seed_file = options.seed_file or store.folder / SEED
         if options.seed_file is None:
             create_seed(seed_file)
-        yield f"The hidden cases are drawn with the seed in {seed_file}, by NumPy {version('numpy')} and JAX {version('jax')}."
+        yield (
+            f"The hidden cases are drawn with the seed in {seed_file}, by NumPy {version('numpy')} and JAX "
+            f"{version('jax')}."
+        )
         self.seed = read_seed(seed_file)
         self.grounds = marks.Grounds.of(self.intake.problems, self.seed, options.timeout, self.rules, best=options.best)
         self.causes = self.grounds.changed(store)

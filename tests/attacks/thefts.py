@@ -1,8 +1,10 @@
-"""Runs programs that the grader compiled for its own reference, on the cases of a submission for problem 02 in a batch."""
+"""Runs programs that the grader compiled for its own reference, on the cases of a submission for problem 02 in a
+batch."""
 
 from tests.attacks.attack import Attack
 
-# A file in JAX's folder of compiled programs holds an executable. That of `jit_forward` takes k, q and v and returns the output.
+# A file in JAX's folder of compiled programs holds an executable. That of `jit_forward` takes k, q and v and returns
+# the output.
 _STEALS = """
 import jax, numpy as np
 from jax._src import compilation_cache
