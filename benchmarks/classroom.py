@@ -39,7 +39,15 @@ SLOW = {
     ("patches", "a trace of the worker's frames"),
 }
 # What the attacks aim at in the test suite; here it is nothing.
-TARGETS = {"PORT": "0", "UDP": "0", "JUDGE": "1", "SEED": "987654321", "SEEN": "", "ROOT": str(ROOT), "SECRET": "x" * 40}
+TARGETS = {
+    "PORT": "0",
+    "UDP": "0",
+    "JUDGE": "1",
+    "SEED": "987654321",
+    "SEEN": "",
+    "ROOT": str(ROOT),
+    "SECRET": "x" * 40,
+}
 TARGETS |= {key: f"/{key}" for key in ("CANARY", "CACHE", "UNIX", "ABSTRACT", "OUTSIDE")}
 
 
@@ -82,10 +90,9 @@ def unexpected(learner: str, item: Expected, rows: list[dict[str, str]]) -> str:
         return f"{learner}: a module that it imports does not pass"
     expected = row["verdict"] in item.verdicts and item.misconception in (None, row["misconception"])
     expected = expected and (row["verdict"] != "PASS" or row["score"] == row["points"])
-    expected = expected and (item.most is None or int(row["score"]) <= item.most)
-    result = f"{row['verdict']} {row['score']} {row['misconception']!r}"
-    line = f"{learner} {item.problem}: {result}, expected {item.verdicts} {item.misconception!r}"
-    return "" if expected else line
+    if expected and (item.most is None or int(row["score"]) <= item.most):
+        return ""
+    return f"{learner}: {row}, expected {item.verdicts} {item.misconception!r}"
 
 
 def killed_after(command: list[str], env: dict[str, str], results: Path, count: int) -> None:
@@ -127,12 +134,12 @@ def main() -> None:
         own = {"TMPDIR": str(top / "tmp"), "GRADE_CACHE": str(top / "cache")}
 
         def command(results: str) -> list[str]:
-            options = {
-                "--out": top / results, "--seed-file": top / "seed.txt", "--problems": "01-10", "--timeout": TIMEOUT,
-            }  # fmt: skip
-            return [*GRADE, "batch", str(top / "class"), *(str(word) for pair in options.items() for word in pair)]
+            where = [str(top / "class"), "--out", str(top / results), "--seed-file", str(top / "seed.txt")]
+            return [*GRADE, "batch", *where, "--problems", "01-10", "--timeout", str(TIMEOUT)]
 
-        run.figure("the whole class, with attacks that run into their time limit", seconds(command("whole"), **own), "s")
+        run.figure(
+            "the whole class, with attacks that run into their time limit", seconds(command("whole"), **own), "s"
+        )
         rows = list(csv.DictReader((top / "whole" / "results.csv").open(newline="", encoding="utf-8-sig")))
         submitted = sum(row["message"] != "nothing was submitted" for row in rows)
         env = {**os.environ, "PYTHONPATH": str(ROOT), **own}

@@ -42,8 +42,8 @@ JUMP = 3600.0  # seconds
 
 HEADER = """# Reliability
 
-`python benchmarks/reliability.py` makes the first two tables. It ran on
-Linux {kernel} with Python {python}, {cores} cores and {memory:.0f} GiB.
+`python benchmarks/reliability.py` makes the first two tables, the last time on
+{circumstances}
 
 ## Bad conditions
 
@@ -76,9 +76,8 @@ def report(
     A variable of `env` that is None is removed. `disturb` acts on the process in the middle of the grading.
     """
     present = {name: value for name, value in {**os.environ, **env}.items() if value is not None}
-    grading = subprocess.Popen(
-        [*prefix, *COMMAND], env=present, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    grading = subprocess.Popen([*prefix, *COMMAND], env=present, **pipes)
     if disturb:
         time.sleep(0.8)
         disturb(psutil.Process(grading.pid))
@@ -222,15 +221,14 @@ def main() -> None:
     warm = 1 if run.smoke else max(10, count // 20)
     os.environ["PYTHONPATH"] = str(ROOT)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    text = HEADER.format(
-        kernel=os.uname().release.split("-")[0], python=sys.version.split()[0], cores=os.cpu_count(),
-        memory=psutil.virtual_memory().total / 2**30,
-    )  # fmt: skip
+    text = HEADER.format(circumstances=run.circumstances())
     usual = report()
     with tempfile.TemporaryDirectory() as folder:
         tried = conditions(Path(folder), clock="--move-clock" in sys.argv)
         for condition, found in islice(tried, 1 if run.smoke else None):
-            happened = "the same report" if found == usual else found if isinstance(found, str) else "**another report**"
+            happened = (
+                "the same report" if found == usual else found if isinstance(found, str) else "**another report**"
+            )
             print(f"{condition}: {happened}", flush=True)
             text += f"| {condition} | {happened} |\n"
     text += SOAK.format(count=count, warm=warm)

@@ -13,18 +13,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-from learner import edits
+from learner import edits, write_sources
 from timing import GRADE, IMPORT, Run, seconds
 
 from grader.course import catalog
 from grader.resident import client, connection
 
 BARS = {"second, right / import": 0.70, "second, wrong / import": 1.2, "first / alone": 1.05}
-REST = 4.0  # seconds between two gradings, as even a fast learner leaves: the judge is ready again
+REST = 6.0  # seconds between two gradings: a judge that has just begun compiles in its spare workers meanwhile
 
 
 def judges() -> list[psutil.Process]:
@@ -46,8 +46,8 @@ def own_runtime() -> Iterator[Path]:
         changed = {"XDG_RUNTIME_DIR": folder, "GRADE_CACHE": f"{folder}/cache", client.VARIABLE: "1", "CI": ""}
         before = dict(os.environ)
         os.environ.update(changed)
-        Path(folder, "attempts").mkdir()
-        (Path(folder) / "attempts" / ".progress.jsonl").touch()
+        write_sources({}, Path(folder, "attempts"))
+        Path(folder, "attempts", ".progress.jsonl").touch()
         try:
             yield Path(folder)
         finally:
@@ -57,27 +57,13 @@ def own_runtime() -> Iterator[Path]:
 
 
 def wait_for_judge() -> None:
-    """Waits for a judge that is ready: it has its spare workers, and nothing below it computes."""
+    """Waits until a judge has its spare workers, and as long as a learner edits."""
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if (found := judges()) and len(found[0].children(recursive=True)) > 2 and spent(found[0]) < 0.05:
-            return
+    while not (found := judges()) or len(found[0].children(recursive=True)) <= 2:
+        if time.monotonic() > deadline:
+            sys.exit("no judge was left behind")
         time.sleep(0.2)
-    sys.exit("no judge was left behind")
-
-
-def spent(judge: psutil.Process) -> float:
-    """The seconds that a judge and all below it compute in half a second."""
-
-    def total() -> float:
-        times = [process.cpu_times() for process in (judge, *judge.children(recursive=True))]
-        return sum(each.user + each.system for each in times)
-
-    with suppress(psutil.Error):
-        before = total()
-        time.sleep(0.5)
-        return total() - before
-    return 1.0
+    time.sleep(REST)
 
 
 def main() -> None:
@@ -99,7 +85,6 @@ def main() -> None:
             ratios.setdefault("first / alone", []).append(grade() / alone)
             for wrong, name in enumerate(("second, right / import", "second, wrong / import")):
                 wait_for_judge()
-                time.sleep(REST)
                 floor = seconds(IMPORT)
                 ratios.setdefault(name, []).append(grade(wrong=bool(wrong)) / floor)
             end_judges()

@@ -49,15 +49,13 @@ class Run:
         middle, spread, bar = statistics.median(each), "", ""
         if len(each) > 1:
             spread = f"{_short(min(each))} to {_short(max(each))}"
-        for word, limit, met in (
-            ("at most", at_most, at_most is None or middle <= at_most),
-            ("at least", at_least, at_least is None or middle >= at_least),
-        ):
+        for word, limit, sign in (("at most", at_most, 1), ("at least", at_least, -1)):
             if limit is not None:
+                met = sign * middle <= sign * limit
                 bar = f"{word} {_short(limit)}: {'met' if met else 'MISSED'}"
                 self._missed |= not met
-        self._rows.append(f"| {name} | {_short(middle)}{unit and ' ' + unit} | {spread} | {bar} |")
-        print(self._rows[-1], flush=True)
+        print(row := f"| {name} | {_short(middle)}{unit and ' ' + unit} | {spread} | {bar} |", flush=True)
+        self._rows.append(row)
 
     def ratio(self, times: Times, over: str, under: str, **bar: float) -> None:
         """Prints the ratio of two times, as the median over the rounds."""
@@ -69,13 +67,13 @@ class Run:
             table = "\n".join(["| figure | median | range | bar |", "|---|---|---|---|", *self._rows])
             head, *others = re.split(r"(?m)^(?=## )", PAGE.read_text())
             sections = {text.splitlines()[0].removeprefix("## "): text for text in others}
-            sections[self.section] = f"## {self.section}\n\n{self._circumstances()}\n\n{table}\n\n"
+            sections[self.section] = f"## {self.section}\n\n{self.circumstances()}\n\n{table}\n\n"
             once = sections.pop("Measured once")
             PAGE.write_text(head + "".join(sections[name] for name in sorted(sections)) + once)
         sys.exit(1 if self._missed and not self.smoke else 0)
 
-    def _circumstances(self) -> str:
-        """The date, the machine and the versions, in two lines."""
+    def circumstances(self) -> str:
+        """The date, the commit, the machine and the versions, in two lines."""
         cpuinfo = Path("/proc/cpuinfo")
         named = re.search(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else None
         machine = f"{os.cpu_count()} cores of {named[1] if named else platform.processor()}"
@@ -98,7 +96,12 @@ def as_options(*settings: str) -> list[str]:
 def output(command: list[str], *, codes: tuple[int, ...] = (0,), cwd: Path = ROOT, **env: str) -> str:
     """What a command prints. Ends the benchmark with its output if its exit code is another one."""
     done = subprocess.run(
-        command, cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT), **env}, capture_output=True, text=True, check=False
+        command,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode not in codes:
         sys.exit(f"{' '.join(command)[:200]} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
