@@ -1,31 +1,19 @@
-"""`grade batch` on a class, against what a teacher would run instead. Both are interleaved in one run, on all cores.
+"""`grade batch` on a class that submits problem 07, on all cores, against the import of JAX and Flax.
 
     python benchmarks/batch.py [ROUNDS] [--smoke] [--write]
 
-A class submits problem 07: the reference and every misconception, in files whose code differs, though many trace to the
-same program. `grade batch` writes into an empty results folder with an empty cache, including startup and summary.
-pytest runs once for each file, one for each core at a time: it imports JAX, calls the submission and its gradient
-eagerly on the same cases, and compares with stored values by allclose, as CS336 and others do. The bar for submissions
-per minute is for two cores.
+The class submits the reference and every misconception, in files whose code differs, though many trace to the same
+program. Each round begins with an empty results folder and an empty cache, and includes startup and summary. The bar
+for files a minute is for two cores.
 """
 
-import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import perf_counter
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from timing import GRADE, ROOT, Run, output, seconds
+from timing import GRADE, IMPORT, Run, seconds
 
-from commandline.cores import usable_cores
-from grader.course import cases, catalog
+from grader.course import catalog
 from grader.problem import Problem
-
-CLASS, SAMPLE = 120, 12  # submissions, and those of them that pytest grades
-TEST = ROOT / "benchmarks" / "baselines" / "snapshot_test.py"
 
 
 def write_class(problem: Problem, folder: Path, count: int) -> list[Path]:
@@ -39,48 +27,19 @@ def write_class(problem: Problem, folder: Path, count: int) -> list[Path]:
     return files
 
 
-def write_snapshot(problem: Problem, path: Path) -> None:
-    """Stores the cases, and the reference's losses and gradients on them."""
-    sys.path.insert(0, str(ROOT / "solutions"))
-    from p07_next_token_loss import next_token_loss
-
-    stored: dict[str, np.ndarray] = {}
-    drawn = [case for group in problem.cases for case in cases.draw(problem, group, 0)]
-    for number, case in enumerate(drawn):
-        logits, ids, pad = (case.values[name] for name in ("logits", "token_ids", "pad_id"))
-
-        def loss(logits: jax.Array, ids: object = ids, pad: object = pad) -> jax.Array:
-            return next_token_loss(logits, jnp.asarray(ids), pad)
-
-        stored |= {f"logits{number}": logits, f"ids{number}": ids, f"pad{number}": np.int64(pad)}
-        stored |= {f"loss{number}": loss(jnp.asarray(logits)), f"gradient{number}": jax.grad(loss)(jnp.asarray(logits))}
-    np.savez(path, count=len(drawn), **stored)
-
-
 def main() -> None:
     run = Run()
-    count, sample = (4, 1) if run.smoke else (CLASS, SAMPLE)
-    problem, cores = catalog.find("07"), usable_cores()
-    rates: dict[str, list[float]] = {"grade batch": [], "pytest": []}
+    count = 4 if run.smoke else 120
+    times: list[float] = []
+    floors: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        top = Path(folder)
-        files = write_class(problem, top / "class", count)
-        write_snapshot(problem, top / "snapshot.npz")
-
-        def pytest(file: Path) -> None:
-            command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(TEST)]
-            output(command, codes=(0, 1), SUBMISSION=str(file), SNAPSHOT=str(top / "snapshot.npz"))
-
+        write_class(catalog.find("07"), Path(folder, "class"), count)
         for number in range(run.rounds(3)):
-            command = [*GRADE, "batch", str(top / "class"), "--out", str(top / f"results {number}")]
-            rates["grade batch"].append(60 * count / seconds(command, GRADE_CACHE=str(top / f"cache {number}")))
-            start = perf_counter()
-            with ThreadPoolExecutor(cores) as pool:
-                list(pool.map(pytest, files[:sample]))
-            rates["pytest"].append(60 * sample / (perf_counter() - start))
-    run.figure("grade batch", rates["grade batch"], "files a minute", at_least=400)
-    run.figure("pytest", rates["pytest"], "files a minute")
-    run.ratio(rates, "grade batch", "pytest", at_least=10)
+            command = [*GRADE, "batch", f"{folder}/class", "--out", f"{folder}/results {number}"]
+            floors.append(seconds(IMPORT))
+            times.append(seconds(command, GRADE_CACHE=f"{folder}/cache {number}") / count)
+    run.figure("files a minute", [60 / each for each in times], at_least=400)
+    run.figure("time of a file / import", [each / floor for each, floor in zip(times, floors, strict=True)])
     run.end()
 
 

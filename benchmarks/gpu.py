@@ -11,13 +11,15 @@ The harness's own `mfu` leaves out those that a mask hides.
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 
-from timing import GRADE, ROOT, Run, as_options, output
+from timing import GRADE, ROOT, Run, output
 
 VOCABULARY = 50_257  # as large as GPT-2's
-OFFLINE = as_options("dtype=bfloat16", "data=pocket", "tokenizer=pocket-2k")  # the embedded stories need no network
+# The embedded stories need no network.
+SETTINGS = ("data=pocket", "tokenizer=pocket-2k", "mesh=1x1", f"vocab_size={VOCABULARY}")
 # In float32, because CPUs lack some products of bfloat16.
-SMALL = as_options("dtype=float32", "context=16", "d_model=16", "d_ff=16", "num_layers=1", "data=pocket:200")
+SMALL = ("dtype=float32", "context=16", "d_model=16", "d_ff=16", "num_layers=1", "data=pocket:200")
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
 
 DEVICES = "import jax; print(jax.default_backend(), jax.devices()[0].device_kind)"
@@ -59,15 +61,15 @@ def python(program: str) -> str:
     return output([sys.executable, "-c", program])
 
 
-def train_step(run: Run, name: str, *changes: str) -> None:
-    """Profiles the train step in bfloat16 for two batch sizes. The best share of the peak rate has a bar."""
+def train_step(run: Run, name: str, sizes: str, changes: Sequence[str], *more: str) -> None:
+    """Profiles the train step for two batch sizes. The best share of the peak rate has a bar."""
     from harness.presets import preset
 
     config, shares = preset(name), [0.0]
-    settings = [*OFFLINE, *as_options("mesh=1x1", f"vocab_size={VOCABULARY}"), *changes]
+    profile = [sys.executable, "-m", "harness", "profile", "--preset", name, "--json", "--batch-sizes", sizes, *more]
+    options = [word for setting in (*SETTINGS, *changes) for word in ("--set", setting)]
     with tempfile.TemporaryDirectory() as folder:
-        profile = [sys.executable, "-m", "harness", "profile", "--preset", name, "--to", folder, "--json", *settings]
-        rows = json.loads(output(profile))
+        rows = json.loads(output([*profile, "--to", folder, *options]))
     for row in rows:
         assert row["operations"], "the trace names no operation"
         batch = f"{name}, batch {row['batch_size']}"
@@ -96,14 +98,14 @@ def verdicts(run: Run, *labels: str) -> None:
 def main() -> None:
     run = Run()
     if run.smoke:  # what needs no GPU, on whatever JAX finds
-        train_step(run, "pocket", *SMALL, "--batch-sizes", "1,2", "--steps", "1")
+        train_step(run, "pocket", "1,2", SMALL, "--steps", "1")
         verdicts(run, "07")
         run.end()
     backend, run.device = python(DEVICES).strip().split(" ", 1)
     if backend != "gpu":
         print(f"JAX finds no GPU here: its backend is {backend} ({run.device}). Nothing was measured.")
         sys.exit(2)
-    train_step(run, next(iter(run.words), "gpt2-small"), "--batch-sizes", "64,128")
+    train_step(run, next(iter(run.words), "gpt2-small"), "64,128", ["dtype=bfloat16"])
     # cuDNN rounds where the tiles do, but adds in another order.
     cudnn, tiles, cudnn_apart, tiles_apart = map(float, python(ATTENTION).split())
     run.figure("error of attention in bfloat16, cuDNN / tiles", cudnn / tiles, at_most=2)

@@ -88,11 +88,6 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def as_options(*settings: str) -> list[str]:
-    """The options that give `harness` these settings, KEY=VALUE."""
-    return [word for setting in settings for word in ("--set", setting)]
-
-
 def output(command: list[str], *, codes: tuple[int, ...] = (0,), cwd: Path = ROOT, **env: str) -> str:
     """What a command prints. Ends the benchmark with its output if its exit code is another one."""
     done = subprocess.run(

@@ -26,7 +26,7 @@ Step = Callable[[np.ndarray], float]  # an update on rows (B, T + 1); returns it
 
 def tutorial() -> Step:
     """The program of the JAX tutorial."""
-    from benchmarks.baselines.tutorial import Tutorial
+    from tutorial import Tutorial
 
     program = Tutorial(V, T, 128, 4, 256, 4)
 
