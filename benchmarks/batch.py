@@ -10,7 +10,7 @@ for files a minute is for two cores.
 import tempfile
 from pathlib import Path
 
-from timing import GRADE, IMPORT, Run, seconds
+from timing import GRADE, IMPORT, Run, Times, seconds
 
 from grader.course import catalog
 from grader.problem import Problem
@@ -30,16 +30,15 @@ def write_class(problem: Problem, folder: Path, count: int) -> list[Path]:
 def main() -> None:
     run = Run()
     count = 4 if run.smoke else 120
-    times: list[float] = []
-    floors: list[float] = []
+    times: Times = {"file": [], "import": []}
     with tempfile.TemporaryDirectory() as folder:
         write_class(catalog.find("07"), Path(folder, "class"), count)
         for number in range(run.rounds(3)):
             command = [*GRADE, "batch", f"{folder}/class", "--out", f"{folder}/results {number}"]
-            floors.append(seconds(IMPORT))
-            times.append(seconds(command, GRADE_CACHE=f"{folder}/cache {number}") / count)
-    run.figure("files a minute", [60 / each for each in times], at_least=400)
-    run.figure("time of a file / import", [each / floor for each, floor in zip(times, floors, strict=True)])
+            times["import"].append(seconds(IMPORT))
+            times["file"].append(seconds(command, GRADE_CACHE=f"{folder}/cache {number}") / count)
+    run.figure("files a minute", [60 / each for each in times["file"]], at_least=400)
+    run.ratio(times, "file", "import")
     run.end()
 
 

@@ -39,15 +39,7 @@ SLOW = {
     ("patches", "a trace of the worker's frames"),
 }
 # What the attacks aim at in the test suite; here it is nothing.
-TARGETS = {
-    "PORT": "0",
-    "UDP": "0",
-    "JUDGE": "1",
-    "SEED": "987654321",
-    "SEEN": "",
-    "ROOT": str(ROOT),
-    "SECRET": "x" * 40,
-}
+TARGETS = dict(PORT="0", UDP="0", JUDGE="1", SEED="987654321", SEEN="", ROOT=str(ROOT), SECRET="x" * 40)
 TARGETS |= {key: f"/{key}" for key in ("CANARY", "CACHE", "UNIX", "ABSTRACT", "OUTSIDE")}
 
 

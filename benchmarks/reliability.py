@@ -36,9 +36,8 @@ from grader.resident.messages import GradeRequest
 PAGE = ROOT / "docs" / "reliability.md"
 WRONG = ROOT / "docs" / "examples" / "p07_looks_back.py"
 PROBLEM = catalog.find("07")
+MOUNTS = ("unshare", "--mount")  # mounts of its own
 COMMAND = [*GRADE, "problem", "07", str(WRONG), "--json"]
-SECONDS_STOPPED = 60
-JUMP = 3600.0  # seconds
 
 HEADER = """# Reliability
 
@@ -87,14 +86,9 @@ def report(
     return {key: json.loads(out)[key] for key in ("verdict", "score", "misconception", "checks")}
 
 
-def after(script: str) -> tuple[str, ...]:
+def after(script: str, *prefix: str) -> tuple[str, ...]:
     """A command line that runs a command after a script, in the same process."""
-    return ("sh", "-ec", f'{script}; exec "$@"', "sh")
-
-
-def in_namespace(script: str) -> tuple[str, ...]:
-    """The same, in mounts of its own."""
-    return ("unshare", "--mount", *after(script))
+    return (*prefix, "sh", "-ec", f'{script}; exec "$@"', "sh")
 
 
 def stop_for_a_minute(grading: psutil.Process) -> None:
@@ -105,12 +99,12 @@ def stop_for_a_minute(grading: psutil.Process) -> None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(sent)
         if sent == signal.SIGSTOP:
-            time.sleep(SECONDS_STOPPED)
+            time.sleep(60)
 
 
 def move_clock(_: psutil.Process) -> None:
-    """Sets the machine's clock forward, and back."""
-    for jump in (JUMP, -JUMP):
+    """Sets the machine's clock forward by an hour, and back."""
+    for jump in (3600, -3600):
         time.clock_settime(time.CLOCK_REALTIME, time.time() + jump)
         time.sleep(1)
 
@@ -127,9 +121,9 @@ def with_little_memory() -> object:
 
 def conditions(folder: Path, *, clock: bool) -> Iterator[tuple[str, object]]:
     """Each bad condition, and the report in it."""
-    read_only = in_namespace(f"mount --bind {folder} {folder}; mount -o remount,ro,bind {folder}")
-    no_shm = in_namespace("umount -l /dev/shm; mount -t tmpfs -o ro,size=4k tmpfs /dev/shm")
-    full = in_namespace(f"mount -t tmpfs -o size=16k tmpfs {folder}; head -c 16k /dev/zero > {folder}/fill")
+    read_only = after(f"mount --bind {folder} {folder}; mount -o remount,ro,bind {folder}", *MOUNTS)
+    no_shm = after("umount -l /dev/shm; mount -t tmpfs -o ro,size=4k tmpfs /dev/shm", *MOUNTS)
+    full = after(f"mount -t tmpfs -o size=16k tmpfs {folder}; head -c 16k /dev/zero > {folder}/fill", *MOUNTS)
     full_disk = {"TMPDIR": str(folder), "GRADE_CACHE": str(folder)}
     c_locale = {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     yield "one core", report(("taskset", "-c", "0"))
@@ -143,7 +137,7 @@ def conditions(folder: Path, *, clock: bool) -> Iterator[tuple[str, object]]:
     yield "`LANG=C`", report(**c_locale)
     yield "a console with code page 1252", report(PYTHONIOENCODING="cp1252")
     yield "50 file descriptors", report(after("ulimit -n 50"))
-    yield f"all processes stopped for {SECONDS_STOPPED} seconds", report(disturb=stop_for_a_minute)
+    yield "all processes stopped for 60 seconds", report(disturb=stop_for_a_minute)
     if clock:
         yield "the clock jumps by an hour, and back", report(disturb=move_clock)
 
