@@ -1,6 +1,6 @@
 """What training a model takes on a mesh of devices, by calculation: memory of each, arithmetic, and bytes sent.
 
-    python benchmarks/training_size.py [MODEL] [MESH] [DEVICE]
+    python benchmarks/training_size.py [MODEL] [MESH] [DEVICE] [--write]
     python benchmarks/training_size.py 8B 8x8 H100
 
 The arrays of parameters and moments are counted from the harness's own state and its own shardings, on emulated
@@ -8,11 +8,11 @@ devices, without making them. Activations are estimated; measure them with `harn
 """
 
 import math
-import sys
 from dataclasses import replace
 
 import jax
 from flax import nnx
+from timing import Run
 
 from harness.config import Config
 from harness.model.loss import chunk_in
@@ -36,23 +36,10 @@ MICROBATCH = 8192  # tokens whose activations exist at once on a device
 KEPT = 18  # numbers of width D that the backward pass keeps of a position in a layer, besides 3 of width F: an estimate
 F32, BF16 = 4, 2  # bytes of a number
 SHARE = 0.4  # of the peak that a good program reaches
-LINK, NETWORK = (
-    450e9,
-    50e9,
-)  # bytes/s of a device to others: NVLink in a machine of H100s, and 400 Gbit/s between machines
+# Bytes/s of a device to others: NVLink in a machine of H100s, and 400 Gbit/s between machines
+LINK, NETWORK = 450e9, 50e9
 IN_A_MACHINE = 8
 MEMORY = 60 * 10**9  # bytes that JAX takes of a GPU with 80 GB
-
-
-def activations(config: Config, tokens: int, parts: int = 1) -> int:
-    """The bytes that the backward pass keeps of so many tokens, on each of `parts` devices along the second axis: an
-    estimate."""
-    return tokens * config.num_layers * (KEPT * config.d_model + 3 * config.d_ff // parts) * BF16
-
-
-def logits(config: Config, parts: int = 1) -> int:
-    """The bytes of the logits of a chunk on a GPU, and of their gradient."""
-    return chunk_in(MEMORY, config.vocab_rows) * config.vocab_rows // parts * (F32 + BF16)
 
 
 def on_each(config: Config) -> tuple[int, int, int]:
@@ -70,45 +57,39 @@ def on_each(config: Config) -> tuple[int, int, int]:
     return sum(leaf.size for leaf in jax.tree.leaves(parameters)), share(parameters), share(nnx.state(optimizer))
 
 
-def main(model: str, mesh: str, device: str) -> None:
-    """Prints the table."""
+def main() -> None:
+    run = Run()
+    model, mesh, device = [*run.words, *["124M", "1x1", "H100"][len(run.words) :]]
     data, parts = map(int, mesh.split("x"))
     jax.config.update("jax_num_cpu_devices", data * parts)
     config = replace(Config(), preset="", **MODELS[model])
     rows = max(ROWS_OF_TOKENS // config.context, data)
     microbatches = max(rows * config.context // data // max(MICROBATCH, config.context), 1)
     config = replace(
-        config,
-        batch_size=rows,
-        grad_accumulation_steps=microbatches,
-        mesh=mesh,
-        fsdp=data > 1,
-        dtype="bfloat16",
+        config, batch_size=rows, grad_accumulation_steps=microbatches, mesh=mesh, fsdp=data > 1, dtype="bfloat16",
         remat=False,
-    )
+    )  # fmt: skip
     number, parameters, moments = on_each(config)
     D, L, tokens = config.d_model, config.num_layers, rows * config.context
     held = tokens // data // microbatches
-    memory = {
+    for name, size in {
         "parameters, float32": parameters,
         "two moments of Adam": moments,
         "gradients": parameters,
-        f"activations of {held:,} tokens, estimated": activations(config, held, parts),
+        f"activations of {held:,} tokens, estimated": held * L * (KEPT * D + 3 * config.d_ff // parts) * BF16,
         "the same with --set remat=true": held * L * D * BF16,
-        "logits of one chunk and their gradient": logits(config, parts),
-    }
-    print(f"{model}, {number / 1e6:,.0f} million parameters, mesh {mesh} with --fsdp, {tokens:,} tokens in a step")
-    for name, size in memory.items():
-        print(f"  {name:<52}{size / 1e9:9.2f} GB")
+        "logits of one chunk and their gradient":
+            chunk_in(MEMORY, config.vocab_rows) * config.vocab_rows // parts * (F32 + BF16),
+    }.items():  # fmt: skip
+        run.figure(name, size / 1e9, "GB")
     flops = flops_per_token(config) * tokens
     seconds = flops / (PEAK_FLOPS[device] * SHARE * data * parts)
-    print(f"  {'arithmetic of a step':<52}{flops / 1e15:9.1f} PFLOP")
-    print(f"  {f'on {data * parts} of {device} at {SHARE:.0%} of their peak':<52}{seconds:9.2f} s")
+    run.figure(f"arithmetic of a step of {tokens:,} tokens", flops / 1e15, "PFLOP")
+    run.figure(f"the same on {data * parts} of {device} at {SHARE:.0%} of their peak", seconds, "s")
     # Each microbatch gathers the parameters twice; the gradients of a step are summed and scattered once.
-    share = (data - 1) / data * number * F32 / parts
-    sent = {"data": share * (2 * microbatches + 1), "model": 0.0}
-    if parts > 1:  # two sums forward and two backward in each layer, each as a scatter and a gather
-        sent["model"] = 4 * 2 * (parts - 1) / parts * tokens / data * L * D * BF16
+    sent = {"data": (data - 1) / data * number * F32 / parts * (2 * microbatches + 1)}
+    # Two sums forward and two backward in each layer, each as a scatter and a gather.
+    sent["model"] = 4 * 2 * (parts - 1) / parts * tokens / data * L * D * BF16
     longest = seconds  # sending overlaps with arithmetic, and the two axes use different links
     for axis, size in sent.items():
         # Neighbors along `model` share a machine if there are at most as many as it has; those along `data` may not.
@@ -116,12 +97,11 @@ def main(model: str, mesh: str, device: str) -> None:
         rate = LINK if near else NETWORK
         longest = max(longest, size / rate)
         if size:
-            label = f"sent by each device along {axis}"
-            print(f"  {label:<52}{size / 1e9:9.2f} GB, {size / rate:.2f} s at {rate / 1e9:.0f} GB/s")
-    days = 20 * number / tokens * longest / 86_400
-    print(f"  {'20 tokens for each parameter':<52}{days:9.2f} days")
+            run.figure(f"sent by each device along {axis}", size / 1e9, "GB")
+            run.figure(f"the same at {rate / 1e9:.0f} GB/s", size / rate, "s")
+    run.figure("20 tokens for each parameter", 20 * number / tokens * longest / 86_400, "days")
+    run.end()
 
 
 if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if word != "--smoke"]
-    main(*words, *["124M", "1x1", "H100"][len(words) :])
+    main()
