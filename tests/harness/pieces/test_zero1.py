@@ -18,6 +18,7 @@ from harness.run.run_session import ignore, open_session
 from harness.training.sharding import by_dotted_name, make_mesh, put_batch
 from harness.training.train_step import make_step_functions
 from tests.harness.conftest import TINY
+from tests.harness.pieces.shared import only
 
 # Rotary positions, so that a model whose context has one more position has the same parameters.
 CONFIG = replace(
@@ -36,8 +37,7 @@ CONFIG = replace(
 @pytest.fixture
 def zero(_all_pieces: Pieces) -> Pieces:
     """Both pieces, of the reference."""
-    names = ("zero_step", "zero_state")
-    return replace(_all_pieces, by_name={name: _all_pieces.by_name[name] for name in names})
+    return only(_all_pieces, "zero_step", "zero_state")
 
 
 def batches(count: int) -> list[np.ndarray]:
