@@ -112,17 +112,6 @@ def test_attention_that_does_not_rotate_gets_learned_positions(pieces: Pieces, n
     assert not np.allclose(once[-1], moved[-1], atol=1e-3), "the order of the tokens matters"
 
 
-@pytest.mark.parametrize(
-    ("names", "is_used"), [(("muon",), False), (("muon", "GPTBlock"), False), (("muon", "MiniGPT"), True)]
-)
-def test_muon_needs_one_of_the_models_whose_kernels_are_matrices(
-    pieces: Pieces, names: tuple[str, ...], is_used: bool
-) -> None:
-    few = only(pieces, *names)
-    assert few.uses("muon", replace(COURSE, optimizer="muon")) is is_used
-    assert not few.uses("muon", COURSE)
-
-
 @pytest.mark.thorough
 def test_muon_is_used_for_the_kernels_of_minigpt_and_only_if_the_config_says_so(pieces: Pieces) -> None:
     config = replace(COURSE, optimizer="muon")

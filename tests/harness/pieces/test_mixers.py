@@ -95,25 +95,6 @@ def test_the_pieces_of_a_state_space_and_of_positions_take_their_layers(pieces: 
     assert len(set(tokens)) > 1
 
 
-def test_the_run_says_which_mixer_is_used(workspace: Path) -> None:
-    keep(workspace, "p03", "p29", "p37", "p66", "p67")
-    pieces = load_pieces(workspace)
-    lines = pieces.describe(CONFIGS["LatentAttention"])
-    assert (
-        f"LatentAttention: yours, {workspace / 'p66_latent_attention.py'} (with mixer=latent_attention, without"
-        in "\n".join(lines)
-    )
-    assert "SelectiveSSM: not used (it is used with mixer=state_space)" in lines
-    assert any(
-        line.startswith("CausalMHA: not used (it is used with mixer=attention, unless the model is") for line in lines
-    )
-    assert "generate: not used (it is used with mixer=attention, if there is no decode_step)" in lines
-    lines = pieces.describe(CONFIGS["SelectiveSSM"])
-    assert f"SelectiveSSM: yours, {workspace / 'p67_state_space.py'} (with mixer=state_space)" in lines
-    lines = pieces.describe(replace(CONFIGS["LatentAttention"], window=4))
-    assert "LatentAttention: not used (it is used with mixer=latent_attention, without window and head_width)" in lines
-
-
 @pytest.mark.thorough
 @mixers
 def test_a_run_trains_and_samples_with_the_piece(

@@ -83,25 +83,6 @@ def test_a_norm_takes_rows_of_stories(workspace: Path) -> None:
     assert np.isfinite(float(metrics.loss))
 
 
-def test_what_is_used_depends_on_the_settings(workspace: Path) -> None:
-    keep(workspace, "p01", "p03", "p05", "p06", "p30", "p37", "p38", "p39", "p40", "p46")
-    pieces = load_pieces(workspace)
-    lines = pieces.describe(MODERN)
-    for name in PARTS:
-        assert f"{name}: yours, through ModernGPT" in lines
-    used_when = "with mixer=attention, unless the model is of Llama's kind, or in Hugging Face's format"
-    assert f"MiniGPT: not used (it is used {used_when})" in lines
-    assert "decode_step: not used (it needs your MiniGPT, which this run does not use)" in lines
-    assert "muon: not used (it is used with optimizer=muon and your MiniGPT or ModernGPT)" in lines
-    lines = pieces.describe(replace(MODERN, bias=True))
-    assert "ModernGPT: not used (it is used if the model is that of the preset modern, of any size)" in lines
-    assert "SwiGLU: not used (it is used if the model is of Llama's kind, with bias=false)" in lines
-    assert any(line.startswith("RMSNorm: yours, ") for line in lines)
-    lines = pieces.describe(replace(MODERN, activation="gelu"))
-    assert "RMSNorm: not used (it is used if the model is of Llama's kind)" in lines
-    assert "CausalMHA: yours, through MiniGPT" in lines
-
-
 @pytest.mark.thorough
 def test_it_generates_without_the_cache_of_minigpt(pieces: Pieces) -> None:
     _, functions = functions_with(pieces, MODERN)

@@ -81,22 +81,9 @@ def test_a_run_with_them_has_the_metrics_of_one_without(pieces: Pieces, tiny: An
     assert len(paged) == 2
 
 
-def test_what_is_used(pieces: Pieces) -> None:
-    lines = "\n".join(pieces.describe(CONFIG))
-    assert f"BlockManager: yours, {pieces.folder / 'p63_paged_cache.py'} (with cache_blocks)" in lines
-    assert "paged_attention: yours" in lines
-    whole = replace(CONFIG, cache_blocks=0)
-    assert "BlockManager: not used (it is used with cache_blocks)" in pieces.describe(whole)
-    assert paging(whole, pieces) is None
-    windowed = replace(CONFIG, window=5)
-    assert "paged_attention: not used (it is used with cache_blocks, if there is no window)" in pieces.describe(
-        windowed
-    )
-    gpt2 = replace(CONFIG, norm_kind="layernorm")
-    del pieces.by_name["MiniGPT"]  # whose file is searched for what it imports, if it is used
-    without = "not used (it does not work with your GPTBlock, which has no cache of keys and values)"
-    assert f"BlockManager: {without}" in pieces.describe(gpt2)
-    assert paging(gpt2, pieces) is None
+def test_no_cache_is_shared_without_the_setting_or_with_a_piece_that_has_none(pieces: Pieces) -> None:
+    assert paging(replace(CONFIG, cache_blocks=0), pieces) is None
+    assert paging(replace(CONFIG, norm_kind="layernorm"), pieces) is None
 
 
 class Broken:
