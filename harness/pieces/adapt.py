@@ -91,6 +91,14 @@ def model_factory(config: Any, mini_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module
     return lambda rngs: mini_gpt(*sizes, max_T=config.context + 1, rngs=rngs)
 
 
+def modern_model_factory(config: Any, modern_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
+    """ModernGPT as the model of a run. Every layer sees all positions, as in the harness's GPT."""
+    sizes = (config.vocab_size, config.d_model, config.num_heads, config.kv_heads, config.d_ff, config.num_layers)
+    window = {"window": config.context + 1, "full_every": 1}
+    norms = {"rope_base": config.rope_base, "norm_epsilon": config.norm_epsilon}
+    return lambda rngs: modern_gpt(*sizes, **window, **norms, rngs=rngs)
+
+
 @functools.cache  # the harness's GPT compares the function
 def rotation(rope: Any) -> Rotate:
     """rope as the rotary positions of the harness's GPT."""
@@ -100,14 +108,6 @@ def rotation(rope: Any) -> Rotate:
         return jax.vmap(lambda x_THK, positions_T: rope(x_THK, positions_T, base), in_axes)(x_BTHK, positions)
 
     return rotated
-
-
-def modern_model_factory(config: Any, modern_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
-    """ModernGPT as the model of a run. Every layer sees all positions, as in the harness's GPT."""
-    sizes = (config.vocab_size, config.d_model, config.num_heads, config.kv_heads, config.d_ff, config.num_layers)
-    window = {"window": config.context + 1, "full_every": 1}
-    norms = {"rope_base": config.rope_base, "norm_epsilon": config.norm_epsilon}
-    return lambda rngs: modern_gpt(*sizes, **window, **norms, rngs=rngs)
 
 
 @functools.cache  # the harness's GPT compares the function
