@@ -11,7 +11,7 @@ from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import END_OF_TEXT
 from harness.pieces import adapt
 from harness.pieces.adapt import PAD_ID
-from harness.pieces.smoke_tests import IDS, SEGMENTS, D, SmokeTestError, T, X, check_output, check_shape
+from harness.pieces.smoke_tests import IDS, SEGMENTS, D, SmokeTestError, T, X, check_output
 from harness.pieces.spec import Setup, Use, has_segments, only, piece, unless_done_by, unless_segments
 
 
@@ -104,7 +104,8 @@ def segment_attention(attention: Any) -> None:
     """Calls the attention of one head, and traces its gradient, which takes seconds to compile."""
 
     def of(x_TD: Any) -> Any:
-        return check_shape(attention(x_TD, x_TD, x_TD, SEGMENTS, 2), (T, D), f"float32[{T}, {D}]")
+        out_TD = attention(x_TD, x_TD, x_TD, SEGMENTS, 2)
+        return check_output(out_TD, (T, D), f"float32[{T}, {D}]", is_traced=True)
 
     check_output(jax.jit(of)(X), (T, D), f"float32[{T}, {D}]")
     jax.eval_shape(jax.grad(lambda x_TD: jnp.sum(of(x_TD))), X)

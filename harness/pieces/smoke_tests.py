@@ -28,26 +28,18 @@ class SmokeTestError(Exception):
         self.piece = piece  # if it is not the one that is tested, but one that it needs
 
 
-def check_shape(value: Any, shape: tuple[int, ...], given: str, piece: str = "") -> Any:
-    """Returns `value`, which may be traced. Raises SmokeTestError if it is not a float array of this shape."""
+def check_output(value: Any, shape: tuple[int, ...], given: str, piece: str = "", *, is_traced: bool = False) -> Any:
+    """Returns `value`. Raises SmokeTestError if it is not a float array of this shape, or not finite, which a traced
+    one does not tell."""
     if not isinstance(value, jax.Array | np.ndarray):
         got = f"{value!r:.60}" if value is None or isinstance(value, str | float | int) else f"a {type(value).__name__}"
     elif value.shape != shape or not jnp.issubdtype(value.dtype, jnp.floating):
         got = f"{value.dtype}{list(value.shape)}"
+    elif not is_traced and not np.isfinite(value).all():
+        got = "numbers that are not finite"
     else:
         return value
-    raise _wrong_output(got, shape, given, piece)
-
-
-def check_output(value: Any, shape: tuple[int, ...], given: str, piece: str = "") -> Any:
-    """Returns `value`. Raises SmokeTestError if it is not a finite float array of this shape."""
-    if not np.isfinite(check_shape(value, shape, given, piece)).all():
-        raise _wrong_output("numbers that are not finite", shape, given, piece)
-    return value
-
-
-def _wrong_output(got: str, shape: tuple[int, ...], given: str, piece: str) -> SmokeTestError:
-    return SmokeTestError(f"returned {got} for {given}; it must return finite floats of shape {shape}.", piece)
+    raise SmokeTestError(f"returned {got} for {given}; it must return finite floats of shape {shape}.", piece)
 
 
 def filled(make: Callable[[Any], Any], scale: float = 0.1) -> Any:
@@ -77,8 +69,8 @@ def run_module(make: Callable[[Any], Any], given: Any = X, shape: tuple[int, ...
 
     def outputs(parameters: Any, x: Any) -> tuple[Any, Any]:
         module = nnx.merge(graph, parameters)
-        single = check_shape(module(x), shape, one)
-        return single, check_shape(jax.vmap(module)(jnp.stack([x, x])), (2, *shape), batch)
+        single = check_output(module(x), shape, one, is_traced=True)
+        return single, check_output(jax.vmap(module)(jnp.stack([x, x])), (2, *shape), batch, is_traced=True)
 
     single, several = jax.jit(outputs)(parameters, given)
     check_output(single, shape, one)
@@ -95,7 +87,7 @@ def run_cached_layer(make: Callable[[Any], Any]) -> None:
         cache = layer.empty_cache(T)
         for row in x:
             out, cache = layer.decode_step(cache, row)
-            rows.append(check_shape(out, (D,), f"decode_step of float32[{D}]"))
+            rows.append(check_output(out, (D,), f"decode_step of float32[{D}]", is_traced=True))
         return jnp.stack(rows), layer(x)
 
     steps, whole = jax.jit(outputs)(parameters, X)
