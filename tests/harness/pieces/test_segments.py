@@ -4,15 +4,18 @@ ids."""
 from dataclasses import replace
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from harness.config import Config
 from harness.data.batches import UNLEARNED, SegmentRows, Windows
 from harness.data.token_files import CONTEXT, Tokens
+from harness.data.tokenizer import get_tokenizer
+from harness.errors import PieceError
 from harness.model.sampling import Sampling
-from harness.pieces.assemble import pack_segments, recipe_from
-from harness.pieces.load import Pieces
+from harness.pieces.assemble import encode_text, pack_segments, recipe_from
+from harness.pieces.load import Pieces, check_pieces
 from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.run_session import ignore, open_session
@@ -96,3 +99,35 @@ def test_a_run_with_them_resumes_exactly_and_samples(pieces: Pieces, tiny: Confi
     ids = session.prompt_ids("The cat saw")
     assert asked == ["The cat saw"]
     assert len([*session.tokens(session.functions.model(state), ids, Sampling(temperature=0.0, max_tokens=3))]) <= 3
+
+
+def test_rows_of_another_width_are_reported(pieces: Pieces) -> None:
+    pieces.by_name["pack_stories"] = lambda stories, context, pad_id: (np.zeros((1, 3)), np.zeros((1, 3)))
+    with pytest.raises(PieceError, match=r"pack_stories returned arrays of shapes \(1, 3\) and \(1, 3\).*\(R, 17\)"):
+        pack_segments(CONFIG, pieces, tokens())
+
+
+@pytest.mark.parametrize(
+    ("name", "piece", "message"),
+    [
+        ("pack_stories", lambda stories, context, pad_id: (np.zeros(8), np.zeros(8)), r"shapes \[\(8,\), \(8,\)\]"),
+        ("segment_positions", lambda segments: jnp.cumsum(segments) * 1.0, "returned float32"),
+        ("segment_targets", lambda ids, segments: ids[1:], r"returned int32\[2, 4\]"),
+        ("segment_mask", lambda segments: segments, r"returned int32\[2, 5\]"),
+        ("segment_attention", lambda q, k, v, segments, block: v[0], r"returned float32\[12\]"),
+        ("segment_attention", lambda q, k, v, segments, block: v * jnp.nan, "not finite for float32"),
+        ("encode", lambda text, ranks, special: [*text.encode()], "returned .108, 111"),
+    ],
+)
+def test_a_broken_piece_is_reported(name: str, piece: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(PieceError, match=message):
+        check_pieces({name: piece}, tmp_path)
+
+
+def test_prompts_are_encoded_by_the_piece_and_have_the_ids_of_the_tokenizer(pieces: Pieces) -> None:
+    tokenizer = get_tokenizer("pocket-2k")
+    text = "Once upon a time, naïve <|endoftext|> foxes  ran.\n"
+    assert encode_text(pieces, tokenizer, text) == tokenizer.encode_ordinary(text)
+    pieces.by_name["encode"] = lambda text, ranks, special: [0]
+    with pytest.raises(PieceError, match=r"encode returned the ids \[0\] for 'Once'.*grade problem 53"):
+        encode_text(pieces, tokenizer, "Once")

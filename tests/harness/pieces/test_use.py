@@ -101,7 +101,11 @@ def test_settings_choose_the_pieces(name: str, used: dict[str, Any], unused: dic
             "it takes a row for one story, and with packing=segments a row has several",
         ),
         (("decode_step", "partition_spec"), MODERN, "it needs your MiniGPT, which this run does not use"),
-        (("train_step", "adamw", "clip_by_global_norm", "finite_guard"), ZERO, "your zero_step does its work"),
+        (
+            ("train_step", "adamw", "clip_by_global_norm", "finite_guard", "partition_spec"),
+            ZERO,
+            "your zero_step does its work",
+        ),
         (("segment_mask",), SEGMENTS, "your segment_attention does its work"),
         (
             ("BlockManager", "paged_attention"),
