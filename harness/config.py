@@ -384,7 +384,7 @@ class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerCo
             for key, value in json.loads(path.read_text("utf-8")).items():
                 name, values = cls.renamed.get(key, (key, {}))
                 settings[name] = values.get(value, value) if values else value
-            return cls(**{**settings, "pieces": tuple(settings["pieces"])})
+            return cls(**{**settings, "pieces": tuple(sorted(settings["pieces"]))})
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UsageError(
                 f"{path} is not the config of a run ({type(error).__name__}: {error}). "

@@ -26,11 +26,12 @@ from harness.model.continuous_batching import Paging, generate_paged
 from harness.model.gpt import GPT, MIXERS, Block
 from harness.model.norms import make_norm as default_norm
 from harness.model.paged_cache import BlockManager
-from harness.model.sampling import CachedDecoder, ChooseToken, Sampling, WindowDecoder, choose_token, generate
+from harness.model.sampling import CachedDecoder, ChooseToken, Decoder, Sampling, WindowDecoder, choose_token, generate
 from harness.model_config import ModelConfig
 from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to
-from harness.pieces.registry import WITHOUT_CACHE, has_segments
+from harness.pieces.model_pieces import WITHOUT_CACHE
+from harness.pieces.spec import has_segments
 from harness.pieces.zero1 import with_zero_step
 from harness.training.optimizer import make_optimizer
 from harness.training.recipe import Gradients, Recipe, default_recipe
@@ -228,20 +229,18 @@ def generate_tokens(
 
     `sampling_distribution` chooses the tokens, except in `generate`, which chooses its own.
     """
-    distribution = pieces.by_name.get("sampling_distribution")
-    choose = adapt.token_chooser(distribution) if distribution else choose_token
+    choose = pieces.adapted("sampling_distribution", config) or choose_token
+    decoder: Decoder | None = None
     if pieces.uses("decode_step", config):
-        cached = _PieceDecoder(pieces, model, sampling, config.context, choose)
-        return _attribute_each(pieces, generate(cached, ids, sampling, end, number))
-    if config.mixer != "attention":
-        return _attribute_each(pieces, generate(CachedDecoder(model, sampling, choose), ids, sampling, end, number))
-    if "generate" not in pieces.by_name:
-        window = WindowDecoder(model, sampling, config.context, choose)
-        return _attribute_each(pieces, generate(window, ids, sampling, end, number))
+        decoder = _PieceDecoder(pieces, model, sampling, config.context, choose)
+    elif config.mixer != "attention":
+        decoder = CachedDecoder(model, sampling, choose)
+    elif "generate" not in pieces.by_name:
+        decoder = WindowDecoder(model, sampling, config.context, choose)
+    if decoder is not None:
+        return _attribute_each(pieces, generate(decoder, ids, sampling, end, number))
     key = jax.random.fold_in(jax.random.key(sampling.seed), number)
-    longest = min(
-        config.context, len(ids) + sampling.max_tokens
-    )  # so that a short text is not padded to a long context
+    longest = min(config.context, len(ids) + sampling.max_tokens)  # or a short text is padded to a long context
     options = (sampling.max_tokens, longest, end, key, sampling.temperature, sampling.top_k, sampling.top_p)
     graph, parameters = nnx.split(model)
     logits = jax.jit(lambda ids: nnx.merge(graph, parameters)(ids))
@@ -259,11 +258,10 @@ def paging(config: Config, pieces: Pieces | None) -> Paging | None:
         return Paging(*sizes) if config.cache_blocks else None
     if not config.cache_blocks or any(pieces.uses(name, config) for name in WITHOUT_CACHE):
         return None
-    distribution = pieces.by_name.get("sampling_distribution")
     parts = {
         "make_manager": pieces.adapted("BlockManager", config),
         "attention": pieces.adapted("paged_attention", config),
-        "choose": distribution and adapt.token_chooser(distribution),
+        "choose": pieces.adapted("sampling_distribution", config),
     }
     return Paging(*sizes, **{name: part for name, part in parts.items() if part is not None})
 

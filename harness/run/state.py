@@ -21,7 +21,7 @@ from harness.model_config import ModelConfig
 from harness.pieces.assemble import other_model
 from harness.pieces.imported_weights import for_pieces
 from harness.pieces.load import Pieces, attribute_errors_to
-from harness.pieces.registry import of_llamas_kind
+from harness.pieces.model_pieces import of_llamas_kind
 from harness.run.folder import BaseRecord, Run
 from harness.run.run_session import Session, ignore, open_session, sample_text
 from harness.training.checkpoint import (
