@@ -10,7 +10,7 @@ The text has one command a line; positions are those of centers, in pixels, and 
     cells NAME X,Y WxH | a, b | c, d          a grid of cells of that size; `*a` is marked, `~a` is gray
     frame NAME X,Y WxH | TEXT                 a dashed frame around other shapes
     text X,Y start|middle|end | TEXT          text without a box
-    arrow A.e B.w FLAGS | TEXT                from the right side of A to the left side of B (n, e, s, w; `A.s+20` is shifted)
+    arrow A.e B.w FLAGS | TEXT                from the right side of A to the left of B (n, e, s, w; `A.s+20`: shifted)
     curve X,Y X,Y ...                         a thick line through points
 
 Between the ends of an arrow, `X,Y`, `X,` and `,Y` are corners. Its flags are `line` (no head), `both`, `dashed`,

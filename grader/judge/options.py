@@ -12,8 +12,8 @@ class GradeOptions:
     Attributes:
         seed: Draws the cases; 0 draws the public ones.
         timeout: The total time limit of the submission's own code, in seconds of computing; None means the problem's.
-        show: Whether the learner may see the cases. Only then does the report hold a counterexample, and only then may the
-            code be run on it again to explain the failure.
+        show: Whether the learner may see the cases. Only then does the report hold a counterexample, and only then may
+            the code be run on it again to explain the failure.
         shrink: Whether to search for the smallest failing case.
         grade_imports: Whether to grade, after a failure, the course modules that the file imports.
     """

@@ -230,7 +230,8 @@ class _Instrumented:
         return new.results[len(kinds) - 1]
 
     def _constant(self, numbers: list[int], where: Any) -> Any:
-        value = ir.DenseElementsAttr.get(np.array(numbers, np.int64), type=self.type.element_type)  # type: ignore[call-overload]
+        values: Any = np.array(numbers, np.int64)
+        value = ir.DenseElementsAttr.get(values, type=self.type.element_type)
         return ir.Operation.create("stablehlo.constant", [self.type], [], {"value": value}, ip=where).results[0]
 
 

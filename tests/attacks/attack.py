@@ -11,7 +11,8 @@ assert WRONG != GOOD
 # Every attack prints RAN. One that succeeds prints GOT; most attacks expect to be refused. The arena replaces words
 # between at-signs: @ROOT@ by the course's folder, @PORT@ by a port of the judge, and so on.
 PRELUDE = """
-import contextlib, ctypes, gc, glob, importlib, json, os, resource, signal, socket, struct, subprocess, sys, threading, time
+import contextlib, ctypes, gc, glob, importlib, json, os
+import resource, signal, socket, struct, subprocess, sys, threading, time
 
 def ran():
     print("RAN", flush=True)

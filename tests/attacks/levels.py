@@ -7,7 +7,8 @@ which takes some minutes. At the weak level, `namespaces,landlock,seccomp`, the 
 where nothing can be lost, such as in a FOLDER that contains a clone of the course and is the only writable place:
 
     unshare -m -p -u --fork --mount-proc sh -c 'mount --bind FOLDER FOLDER; cd FOLDER/CLONE; mount -o remount,bind,ro /;
-        TMPDIR=FOLDER setpriv --bounding-set=-all --no-new-privs python -m tests.attacks.levels namespaces,landlock,seccomp'
+        TMPDIR=FOLDER setpriv --bounding-set=-all --no-new-privs \\
+            python -m tests.attacks.levels namespaces,landlock,seccomp'
 """
 
 import contextlib

@@ -4,7 +4,8 @@ from tests.attacks.attack import Attack
 
 _SYSCALLS = """
 NUMBERS = {"x86_64": dict(ptrace=101, readv=310, mount=165, unshare=272, open_by_handle=304, chroot=161),
-           "aarch64": dict(ptrace=117, readv=270, mount=40, unshare=97, open_by_handle=265, chroot=51)}[os.uname().machine]
+           "aarch64": dict(ptrace=117, readv=270, mount=40, unshare=97, open_by_handle=265,
+                           chroot=51)}[os.uname().machine]
 """
 
 ATTACKS = {

@@ -33,7 +33,8 @@ local function ask(method, params)
 end
 local row = shown[1] and shown[1].diagnostics[1] and shown[1].diagnostics[1].range.start.line or 0
 local lenses = ask('textDocument/codeLens', {textDocument = uri})
-local hover = ask('textDocument/hover', {textDocument = uri, position = {line = lenses[1].range.start.line, character = 6}})
+local hover = ask('textDocument/hover', {textDocument = uri,
+    position = {line = lenses[1].range.start.line, character = 6}})
 local actions = ask('textDocument/codeAction', {textDocument = uri, range = shown[1].diagnostics[1].range,
   context = {diagnostics = shown[1].diagnostics}})
 ask('workspace/executeCommand', {command = 'gpt-kata.hint', arguments = {uri.uri}})
