@@ -23,7 +23,7 @@ from timing import ROOT, smoke
 from harness.cli.options import open_model
 from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import to_json
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from tests.harness.hugging_face.saved import MODELS, logits_of, saved
 
 BAR = 1e-4
@@ -40,7 +40,7 @@ def row(name: str, folder: Path) -> tuple[float, float, float, bool]:
     (folder / "tokenizer.json").write_text(json.dumps(to_json(TOKENIZER)))
     _, model, _ = open_model(folder, f"hf:{folder}", None, None)
     rounded = nnx.merge(
-        nnx.graphdef(GPT(dataclasses.replace(model.config, dtype="bfloat16"), nnx.Rngs(0))), nnx.state(model)
+        nnx.graphdef(make_gpt(dataclasses.replace(model.config, dtype="bfloat16"), nnx.Rngs(0))), nnx.state(model)
     )
     ids = np.random.default_rng(0).integers(0, TOKENIZER.n_vocab, 100)
     expected = logits_of(theirs, ids.tolist())

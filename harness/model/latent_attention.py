@@ -13,7 +13,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from harness.model.attention import cached_attention, causal_attention
-from harness.model.linear import Projection, kernel_inits, split_over
+from harness.model.layers import Projection, kernel_inits, split_over
 from harness.model.rope import Rotate, rotate
 from harness.model_config import ModelConfig
 

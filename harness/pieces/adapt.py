@@ -19,8 +19,7 @@ from jaxtyping import Array, PRNGKeyArray
 from harness.config import Config
 from harness.data.batches import FIRST, UNLEARNED
 from harness.model.attention import SMALLEST_TILE
-from harness.model.gpt import Cache, ModuleFactory
-from harness.model.multi_head_attention import Attend
+from harness.model.gpt import Attend, Cache, ModuleFactory
 from harness.model.paged_cache import Blocks, PagedAttend
 from harness.model.rope import Rotate
 from harness.model.sampling import ChooseToken, Sampling

@@ -14,7 +14,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from harness.config import Config
 from harness.data.batches import FIRST, PADDING, UNLEARNED
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.model.lora import add_adapters
 from harness.model.loss import token_loss
 from harness.model.segments import Segments
@@ -66,7 +66,7 @@ def default_recipe(config: Config, mesh: Mesh | None = None) -> Recipe:
 
 def default_model(config: Config, rngs: nnx.Rngs) -> nnx.Module:
     """The harness's own model, with adapters if `lora_rank` is set."""
-    model = GPT(config.model, rngs)
+    model = make_gpt(config.model, rngs)
     return add_adapters(model, config.lora_rank, config.adapted, rngs) if config.lora_rank else model
 
 

@@ -15,6 +15,7 @@ from harness.config import Config
 from harness.errors import UsageError
 from harness.model import gpt
 from harness.model.attention import causal_attention
+from harness.model.general import make_gpt
 from harness.model.gpt import GPT
 from harness.presets import preset
 from tests.harness.conftest import TINY
@@ -94,7 +95,7 @@ IDS = jax.random.randint(jax.random.key(0), (2, 13), 0, 97)
 
 def filled(config: Config) -> GPT:
     """A model with random parameters, so that no initial zeros or ones hide an error."""
-    model = nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)))  # initial parameters take long to compile
+    model = nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0)))  # initial parameters take long to compile
     leaves, tree = jax.tree.flatten(nnx.state(model))
     rng = np.random.default_rng(1)
     nnx.update(
