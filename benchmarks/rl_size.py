@@ -21,7 +21,7 @@ from harness.config import Config
 from harness.hugging_face.load import read_config
 from harness.presets import reinforcement
 from harness.run.hardware import PEAK_FLOPS
-from harness.training.recipe import default_model
+from harness.training.train_step import default_model
 
 QWEN = {
     "model_type": "qwen2",

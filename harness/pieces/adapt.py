@@ -26,8 +26,8 @@ from harness.model.sampling import ChooseToken, Sampling
 from harness.model.segments import Segments, segment_positions
 from harness.training.grpo import Rollouts, log_probabilities
 from harness.training.optimizer import decayed
-from harness.training.recipe import Gradients, LossSum, segment_ids, token_ids
 from harness.training.sharding import ShardingRule
+from harness.training.train_step import Gradients, LossSum, segment_ids, token_ids
 
 PAD_ID = -1
 

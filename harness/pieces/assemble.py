@@ -33,8 +33,8 @@ from harness.pieces.load import Pieces, attribute_errors_to
 from harness.pieces.registry import WITHOUT_CACHE, has_segments
 from harness.pieces.zero1 import with_zero_step
 from harness.training.optimizer import make_optimizer
-from harness.training.recipe import Gradients, Recipe, default_recipe
 from harness.training.sharding import ShardingRule, path_names
+from harness.training.train_step import Gradients, Recipe, default_recipe
 
 # Those that mix positions, of which a config uses one
 MIXER_PIECES = ("GQA", "CausalMHA", "LatentAttention", "SelectiveSSM")

@@ -11,7 +11,7 @@ from flax import nnx
 
 from harness.config import Config
 from harness.run.folder import Run, training_seconds
-from harness.training.recipe import default_model
+from harness.training.train_step import default_model
 
 LOSS, BITS = "validation_loss", "validation_bits_per_byte"
 LONGEST_VALUE = 40  # characters of a setting in a column

@@ -45,9 +45,8 @@ from harness.training.checkpoint import (
     OrbaxCheckpointer,
 )
 from harness.training.grpo import reinforced
-from harness.training.recipe import Recipe, default_recipe
 from harness.training.sharding import make_mesh, put_batch
-from harness.training.train_step import StepFunctions, make_step_functions
+from harness.training.train_step import Recipe, StepFunctions, default_recipe, make_step_functions
 
 Log = Callable[[str], None]
 

@@ -13,8 +13,8 @@ from harness.errors import UsageError
 from harness.model.general import make_gpt
 from harness.model.lora import LoRALinear, add_adapters, merge_adapters
 from harness.model.loss import token_loss
-from harness.training.recipe import default_model
 from harness.training.sharding import path_names
+from harness.training.train_step import default_model
 from tests.harness.conftest import TINY
 from tests.harness.model.test_gpt import logits_of
 
