@@ -65,7 +65,7 @@ def profile(
     from harness.run.step_profile import profile as measure
     from harness.run.step_profile import table
 
-    # A program from the cache may have been compiled from the same operations on other lines.
+    # A program from the cache may have been compiled from the same operations in other scopes.
     jax.config.update("jax_compilation_cache_include_metadata_in_key", True)
     base = open_to_measure(root, run_name, preset_name, typed_settings(settings, {}))
     config = base.config

@@ -3,23 +3,25 @@
 import collections
 import dataclasses
 import math
+import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from flax import nnx
 from jax.profiler import ProfileData
 
-import harness
 from commandline.text import counted
 from harness.pieces.load import attribute_errors_to
 from harness.run.batch_source import open_feed
 from harness.run.hardware import flops_per_token, peak_flops
-from harness.run.hlo_sources import REST, SCOPES, Operation, operations
 from harness.run.run_session import Session
 from harness.training.sharding import path_names
 
+# Those of `jax.named_scope` in the model and the train step
+SCOPES = ("attention", "state-space", "feed-forward", "loss", "optimizer")
+REST = "rest"
 WARM_UP = 2  # steps
 TOP = 12  # operations that the table shows
 # Parts of the memory, in the words of the table
@@ -31,6 +33,21 @@ MEMORY = {
     "total": "total",
 }
 Row = tuple[str, list[str]]  # of the table: what it shows, and its value for each profile
+_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) .*\{$")
+_INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?([\w.-]+) = ")
+_ORIGIN = re.compile(r'op_name="([^"]*/[^"]*)"')  # reducers have a name without a path
+_CALLS = re.compile(r"\bcalls=%?([\w.-]+)")
+
+
+class Operation(NamedTuple):
+    """Where the instructions of a compiled program come from."""
+
+    part: str  # a scope, or REST
+    primitive: str  # of JAX, such as dot_general, or the equation of an einsum
+    backward: bool
+
+    def __str__(self) -> str:
+        return self.primitive + (", backward" if self.backward else "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,9 +115,7 @@ def profile(session: Session, steps: int, folder: Path) -> Profile:
         with jax.profiler.trace(folder, profiler_options=options):
             run(steps, compiled)
     files = sorted(folder.glob("plugins/profile/*/*.xplane.pb"))
-    folders = (Path(harness.__file__).parent, *([session.pieces.folder.absolute()] if session.pieces else []))
-    text = compiled.as_text()
-    times = operation_times(ProfileData.from_file(str(files[-1])), text, operations(text, folders))
+    times = operation_times(ProfileData.from_file(str(files[-1])), compiled.as_text())
     tokens = sum(int(batch.targets) for batch in batches)
     flops = flops_per_token(config) * tokens
     return Profile(
@@ -116,11 +131,43 @@ def profile(session: Session, steps: int, folder: Path) -> Profile:
     )
 
 
-def operation_times(trace: ProfileData, text: str, origins: dict[str, Operation]) -> collections.Counter[Operation]:
+def operations(text: str) -> dict[str, Operation]:
+    """The origin of each instruction of `compiled.as_text()`.
+
+    An instruction that records no origin, such as some fusions, has that of the computation that it calls. One that
+    calls none was added by XLA, such as a copy.
+    """
+    found: dict[str, Operation] = {}
+    calls: dict[str, str] = {}
+    last: dict[str, Operation] = {}  # the origin of the last instruction of each computation, which is its result
+    computation = ""
+    for line in text.splitlines():
+        if start := _COMPUTATION.match(line):
+            computation = start[1]
+        elif instruction := _INSTRUCTION.match(line):
+            if origin := _ORIGIN.search(line):
+                found[instruction[1]] = last[computation] = _operation(origin[1].partition(";")[0])
+            else:
+                call = _CALLS.search(line)
+                calls[instruction[1]] = call[1] if call else ""
+    for name, called in calls.items():
+        found[name] = last.get(called) or Operation(REST, f"{name.rstrip('.0123456789')}, added by XLA", False)
+    return found
+
+
+def _operation(path: str) -> Operation:
+    """The origin by a path such as `jit(step)/transpose(jvp())/attention/mul`."""
+    scopes = [word for word in re.findall(r"[\w-]+", re.sub(r"jit\(\w*\)", "", path)) if word in SCOPES]
+    *_, outer, primitive = ["", *path.split("/")]
+    return Operation(scopes[-1] if scopes else REST, outer if "->" in outer else primitive, "transpose(" in path)
+
+
+def operation_times(trace: ProfileData, text: str) -> collections.Counter[Operation]:
     """The seconds of each operation of a program in a trace, without those of the operations that it calls.
 
     On a GPU, kernels are on lines of the device; on a CPU, operations are on lines of the host's threads.
     """
+    origins = operations(text)
     module = text.split(maxsplit=2)[1].rstrip(",")
     planes = list(trace.planes)
     devices = [plane for plane in planes if plane.name.startswith("/device:")]
@@ -205,14 +252,12 @@ def _time_rows(profiles: list[Profile]) -> list[Row]:
         return [f"{s * 1e3:,.2f} ms{s / total:>6.1%}" for s, total in zip(seconds, totals, strict=True)]
 
     top = _longest(profiles, totals)
+    parts = [part for part in (*SCOPES, REST) if any(each.parts.get(part) for each in profiles)]
     return [
         ("Time by part of the model, summed over threads and devices", []),
-        *((f"  {part}", times([each.parts.get(part, 0) for each in profiles])) for part in _in_order(profiles)),
+        *((f"  {part}", times([each.parts.get(part, 0) for each in profiles])) for part in parts),
         (f"The {counted(len(top), 'operation')} that take longest", []),
-        *(
-            (f"  {each.part:<14} {each!s:<30} {each.line}", times([p.operations.get(each, 0) for p in profiles]))
-            for each in top
-        ),
+        *((f"  {each.part:<14} {each}", times([p.operations.get(each, 0) for p in profiles])) for each in top),
     ]
 
 
@@ -223,10 +268,3 @@ def _longest(profiles: list[Profile], totals: list[float]) -> list[Operation]:
         for operation, seconds in each.operations.items():
             shares[operation] = max(shares[operation], seconds / total)
     return sorted(shares, key=lambda operation: (-shares[operation], operation))[:TOP]
-
-
-def _in_order(profiles: list[Profile]) -> list[str]:
-    """The parts: those of the harness, then pieces, then the rest."""
-    pieces = sorted({part for each in profiles for part in each.parts} - {*SCOPES, REST})
-    parts = [*SCOPES[:2], *pieces, *SCOPES[2:], REST]
-    return [part for part in parts if any(each.parts.get(part) for each in profiles)]

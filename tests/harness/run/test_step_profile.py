@@ -7,26 +7,39 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import jax
+import jax.numpy as jnp
 import pytest
 from jax.profiler import ProfileData
 
 from harness.cli.main import main
 from harness.config import Config
-from harness.pieces.load import Pieces
 from harness.run.folder import Run
 from harness.run.hardware import flops_per_token
-from harness.run.hlo_sources import Operation
 from harness.run.run_session import ignore, open_session
-from harness.run.step_profile import Profile, operation_times, profile, table
+from harness.run.step_profile import Profile, operation_times, operations, profile, table
 from tests.harness.conftest import Harness
 
 
-def measured(config: Config, folder: Path, pieces: Pieces | None = None) -> Profile:
-    return profile(open_session(Run(folder / "runs" / "r"), config, pieces, log=ignore, quiet=True), 2, folder)
+def measured(config: Config, folder: Path) -> Profile:
+    return profile(open_session(Run(folder / "runs" / "r"), config, None, log=ignore, quiet=True), 2, folder)
+
+
+@jax.named_scope("attention")
+def mixed(x, w):
+    return jnp.einsum("ab,bc->ac", x, w)
+
+
+def test_operations_have_their_scope_and_their_direction() -> None:
+    gradient = jax.value_and_grad(lambda w, x: jnp.sum(jnp.sin(mixed(x, w))))
+    found = {*operations(jax.jit(gradient).lower(jnp.ones((32, 16)), jnp.ones((64, 32))).compile().as_text()).values()}
+    products = {each for each in found if each.primitive in ("ab,bc->ac", "dot_general")}
+    assert {each.backward for each in products} == {False, True}
+    assert {each.part for each in products} == {"attention"}
+    assert {each.part for each in found if each.primitive in ("sin", "cos")} == {"rest"}
 
 
 @pytest.mark.thorough
-@pytest.mark.usefixtures("traced_lines")
 def test_a_profile_accounts_for_time_and_memory_and_leaves_the_run_alone(tiny: Config, tmp_path: Path) -> None:
     tiny = replace(tiny, num_layers=1)
     small, large = (measured(replace(tiny, batch_size=size), tmp_path / str(size)) for size in (8, 16))
@@ -45,16 +58,8 @@ def test_a_profile_accounts_for_time_and_memory_and_leaves_the_run_alone(tiny: C
     text = table([small, large])
     assert "batch 8" in text
     assert "batch 16" in text
-    # The columns are aligned, however long the names of files are.
+    # The columns are aligned.
     assert len({len(line) for line in text.splitlines() if line.endswith(("%", "MB"))}) == 1
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("traced_lines")
-def test_the_parts_of_a_profile_with_pieces_are_the_pieces(pieces: Pieces, tiny: Config, tmp_path: Path) -> None:
-    config = replace(tiny, activation="relu", num_layers=1, packing="padded")
-    parts = measured(config, tmp_path, pieces).parts
-    assert {"CausalMHA", "next_token_loss"} <= set(parts)
 
 
 def test_the_command_compares_batch_sizes(harness: Harness, stories_file: Path, tmp_path: Path) -> None:
@@ -90,7 +95,8 @@ def test_an_operation_that_begins_before_the_end_of_the_last_one_is_not_a_part_o
         for name, (start, length) in names.items()
     ]
     trace = SimpleNamespace(planes=[SimpleNamespace(name="/device:GPU:0", lines=[SimpleNamespace(events=events)])])
-    origins = {name: Operation("rest", name, False, "") for name in names}
-    times = operation_times(cast("ProfileData", trace), "HloModule jit_step, entry", origins)
+    program = "HloModule jit_step, entry\nmain {\n"
+    program += "".join(f'  {name} = f32[] add(), metadata={{op_name="jit(step)/{name}"}}\n' for name in names)
+    times = operation_times(cast("ProfileData", trace), program)
     found = {operation.primitive: round(seconds * 1e9) for operation, seconds in times.items()}
     assert found == {"loop": 598, "in.it": 402, "next": 500, "last": 100}
