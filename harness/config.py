@@ -13,7 +13,7 @@ from harness.model_config import ModelConfig
 from harness.rl_config import CacheConfig, RewardConfig
 from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Rules, Settings, setting
 
-TRACKERS = ("csv", "tensorboard", "wandb")
+TRACKERS = ("tensorboard", "wandb")
 # Before the path of a folder in the format of Hugging Face, where a setting names a base or a tokenizer
 HUGGING_FACE = "hf:"
 TASK = "task:"  # before the name of a task, where a setting names a reward
@@ -181,7 +181,7 @@ class ReportConfig(Settings):
         """Which trackers exist."""
         yield (
             set(self.trackers) <= set(TRACKERS),
-            f"log={self.log} is not valid; choose {', '.join(TRACKERS)}, or several separated by commas",
+            f"log={self.log} is not valid; choose {' or '.join(TRACKERS)}, or both separated by a comma",
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Trackers: CSV, TensorBoard, Weights & Biases. Each follows metrics.jsonl in a thread of its own, so training never
+"""Trackers: TensorBoard, and Weights & Biases. Each follows metrics.jsonl in a thread of its own, so training never
 waits.
 
 A tracker reads the file from its first line in every execution of a run, and replaces what an earlier execution left.
@@ -7,7 +7,6 @@ of a run.
 """
 
 import contextlib
-import csv
 import dataclasses
 import importlib.util
 import json
@@ -52,7 +51,7 @@ def require_installed(config: Config) -> None:
     """Raises UsageError if the library of a tracker of this run is not installed."""
     for name in config.trackers:
         # A folder called `wandb` in the working directory is found as a namespace, which has no origin.
-        if name != "csv" and getattr(importlib.util.find_spec(name), "origin", None) is None:
+        if getattr(importlib.util.find_spec(name), "origin", None) is None:
             raise UsageError(f"--log {name} needs a library: run `{invocation.install(name)}`.")
 
 
@@ -128,37 +127,6 @@ def _pass_samples(tracker: Tracker, run: Run, times: dict[int, Entry], passed: s
 def _values(entry: Entry) -> Iterator[tuple[str, float]]:
     """The curves that have a value at this step."""
     return ((key, value) for key, value in entry.items() if value is not None and key not in ("step", "time"))
-
-
-class CSV:
-    """`metrics.csv`: one row per step, with the columns of metrics.jsonl."""
-
-    def __init__(self, run: Run, config: Config):
-        self.file = (run.folder / "metrics.csv").open("w+", encoding="utf-8", newline="")
-        self.columns: list[str] = []
-
-    def metrics(self, entry: Entry) -> None:
-        """Writes a row. A new column, as a newer version may bring, is empty in the rows before."""
-        if new := [key for key in entry if key not in self.columns]:
-            self.file.seek(0)
-            rows = list(csv.DictReader(self.file)) if self.columns else []
-            self.file.seek(0)
-            self.columns += new
-            self.writer = csv.DictWriter(self.file, self.columns)
-            self.writer.writeheader()
-            self.writer.writerows(rows)
-        self.writer.writerow(entry)
-
-    def sample(self, entry: Entry, text: str) -> None:
-        """Does nothing: samples are text files already."""
-
-    def flush(self) -> None:
-        """Writes the buffer to the file."""
-        self.file.flush()
-
-    def close(self) -> None:
-        """Closes the file."""
-        self.file.close()
 
 
 class TensorBoard:
@@ -253,4 +221,4 @@ class WandB:
         self.run.finish()
 
 
-TRACKERS: dict[str, Callable[[Run, Config], Tracker]] = {"csv": CSV, "tensorboard": TensorBoard, "wandb": WandB}
+TRACKERS: dict[str, Callable[[Run, Config], Tracker]] = {"tensorboard": TensorBoard, "wandb": WandB}
