@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from timing import as_options, smoke
 
 from harness.run.compare import compare, table
-from harness.run.folder import Run, training_seconds
+from harness.run.folder import Run
+from harness.run.metrics_file import training_seconds
 
 RUNS = {  # the label and the options of each run
     "pocket": ("pocket", ["--preset", "pocket"]),

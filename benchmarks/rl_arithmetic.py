@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from timing import as_options, smoke
 
 from harness.cli.options import open_run, prepare_jax
-from harness.run.folder import Run, training_seconds
+from harness.run.folder import Run
+from harness.run.metrics_file import training_seconds
 from harness.run.pass_rate import PassRates, pass_rates
 from harness.run.state import load_state
 

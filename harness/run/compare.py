@@ -10,7 +10,8 @@ import jax
 from flax import nnx
 
 from harness.config import Config
-from harness.run.folder import Run, training_seconds
+from harness.run.folder import Run
+from harness.run.metrics_file import training_seconds
 from harness.training.train_step import default_model
 
 LOSS, BITS = "validation_loss", "validation_bits_per_byte"

@@ -3,12 +3,9 @@
 import contextlib
 import importlib.util
 import json
-import math
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 import tiktoken
 from etils import epath  # type: ignore[import-untyped]
@@ -19,11 +16,8 @@ from harness.data.dialogues import template_of
 from harness.data.tokenizer import get_tokenizer
 from harness.data.train_tokenizer import file_of
 from harness.errors import UsageError
+from harness.run.metrics_file import complete_lines, truncate
 from harness.run.rewards import split_file
-
-# Metrics that differ between executions. All others are determined by the config.
-MEASURED = ("time", "tokens_per_s", "mfu", "memory")
-FLUSH_SECONDS = 0.5  # the studio draws the lines while they come
 
 
 class BaseRecord(NamedTuple):
@@ -206,7 +200,7 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """The complete lines of metrics.jsonl."""
-        return list(_complete_lines(self.metrics_file))
+        return complete_lines(self.metrics_file)
 
     def sample_file(self, step: int) -> Path:
         """The file of the sample that is written after a step."""
@@ -214,59 +208,4 @@ class Run:
 
     def truncate_metrics(self, last_step: int) -> None:
         """Removes the lines after `last_step`, and a line that is incomplete."""
-        kept = [entry for entry in _complete_lines(self.metrics_file) if entry["step"] <= last_step]
-        files.replace(self.metrics_file, "".join(map(_line, kept)), durable=True)
-
-
-def training_seconds(metrics: list[dict[str, Any]]) -> float:
-    """The time of all steps, without validations, checkpoints and interruptions."""
-    tokens = [0, *(entry["tokens"] for entry in metrics)]
-    speeds = [entry["tokens_per_s"] for entry in metrics]
-    steps = zip(tokens, tokens[1:], speeds, strict=False)
-    return round(sum(((after - before) / speed for before, after, speed in steps if speed), 0.0), 1)
-
-
-class MetricsWriter:
-    """Appends lines to metrics.jsonl, which readers see within `FLUSH_SECONDS`."""
-
-    def __init__(self, path: Path):
-        self._file: TextIO = path.open("a", encoding="utf-8")
-        self._flushed = time.monotonic()
-
-    def write(self, entry: dict[str, Any]) -> None:
-        """Appends the line of one step."""
-        self._file.write(_line(entry))
-        if (now := time.monotonic()) - self._flushed >= FLUSH_SECONDS:
-            self._file.flush()
-            self._flushed = now
-
-    def sync(self) -> None:
-        """Waits until all lines are on disk. Called before a checkpoint, so that no checkpoint is ahead of the
-        metrics."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
-
-
-def _line(entry: dict[str, Any]) -> str:
-    """A line of JSON, which has no NaN and no infinity: they become null."""
-    finite = {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in entry.items()
-    }
-    return json.dumps(finite, allow_nan=False) + "\n"
-
-
-def _complete_lines(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            if not line.endswith("\n"):
-                return
-            try:
-                yield json.loads(line)
-            except ValueError:
-                return
+        truncate(self.metrics_file, last_step)

@@ -30,6 +30,8 @@ from harness.run import run_session
 from tests.conftest import ROOT, Run
 from tests.forked import Preloaded
 
+# Metrics that differ between executions. All others are determined by the config.
+MEASURED = ("time", "tokens_per_s", "mfu", "memory")
 TINY = Config(
     data="pocket", tokenizer="pocket-2k", context=16, d_model=16, num_heads=2, d_ff=24, num_layers=2, vocab_size=2048,
     batch_size=8,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from harness.model.attention_maps import attention_maps
 from harness.model.general import GeneralAttention, Group
 from harness.model.state_space import StateSpace
+from harness.run.attention_maps import attention_maps
 from tests.harness.conftest import Harness
 from tests.harness.model.test_gpt import IDS, SMALL, filled
 

@@ -17,8 +17,9 @@ import pytest
 from harness.config import Config
 from harness.errors import UsageError
 from harness.run import trackers
-from harness.run.folder import MetricsWriter, Run
+from harness.run.folder import Run
 from harness.run.loop import train
+from harness.run.metrics_file import MetricsWriter
 from harness.run.run_session import ignore, open_session
 from harness.run.trackers import tracking
 from tests.conftest import ROOT
