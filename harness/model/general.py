@@ -84,8 +84,7 @@ class GeneralAttention(Attention):
 
     config: ModelConfig
 
-    def _make_inputs(self, config: ModelConfig, rngs: nnx.Rngs) -> None:
-        super()._make_inputs(config, rngs)
+    def _make_norms(self, config: ModelConfig, rngs: nnx.Rngs) -> None:
         if config.qk_norm != "none":
             of_head, heads = config.qk_norm == "head", (config.num_heads, config.kv_heads)
             self.q_norm, self.k_norm = (
@@ -170,26 +169,19 @@ class GeneralBlock(Block):
             self.ln1_out, self.ln2_out = make_norm(config, rngs), make_norm(config, rngs)
 
     def __call__(
-        self,
-        x_BTD: Float[Array, "B T D"],
-        key: Key = None,
-        position=0,
-        cache: Cache | None = None,
-        layer=0,
-        last=0,
-        segments: Segments | None = None,
+        self, x_BTD: Float[Array, "B T D"], key: Key = None, *where: Any
     ) -> tuple[Float[Array, "B T D"], Cache | None]:
         """The output of the block, and the extended cache. A `key` enables dropout."""
         if not self.parallel:
-            return super().__call__(x_BTD, key, position, cache, layer, last, segments)
+            return super().__call__(x_BTD, key, *where)
         with jax.named_scope("feed-forward"):
             keys = (None, None) if key is None else jax.random.split(key)
-            mixed_BTD, cache = self._mix(x_BTD, position, cache, layer, last, segments)
+            mixed_BTD, cache = self._mixed(x_BTD, *where)
             sum_BTD = x_BTD + self._drop(mixed_BTD, keys[0])
             return sum_BTD + self._drop(self._fed(x_BTD), keys[1]), cache
 
-    def _mix(self, x_BTD: Array, position, cache, layer, last, segments) -> tuple[Array, Cache | None]:
-        mixed_BTD, cache = super()._mix(x_BTD, position, cache, layer, last, segments)
+    def _mixed(self, x_BTD: Float[Array, "B T D"], *where: Any) -> tuple[Float[Array, "B T D"], Cache | None]:
+        mixed_BTD, cache = super()._mixed(x_BTD, *where)
         return (by_row(getattr(self, self.after[0]), mixed_BTD) if self.after else mixed_BTD), cache
 
     def _feed_forward(self, in_ND: Float[Array, "N D"]) -> Float[Array, "N D"]:

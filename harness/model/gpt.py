@@ -72,25 +72,22 @@ class Attention(nnx.Module):
     def __init__(
         self, config: GPTConfig, rngs: nnx.Rngs, rotate: Rotate = rotate, attend_within: Attend = causal_attention
     ):
-        D, H, K = config.d_model, config.num_heads, config.per_head
-        self.config, self.rotate, self.attend_within = config, rotate, attend_within
-        self._make_inputs(config, rngs)
-        linear = functools.partial(Projection, dtype=jnp.dtype(config.dtype), rngs=rngs)
-        _, outer = kernel_inits(config)
-        self.out = linear((H, K), D, axis=(-2, -1), use_bias=config.out_bias, kernel_init=outer, **split_over(-3))
-
-    def _make_inputs(self, config: Any, rngs: nnx.Rngs) -> None:
-        """Adds the layers of queries, keys and values."""
         D, H, G, K = config.d_model, config.num_heads, config.kv_heads, config.per_head
-        inner, _ = kernel_inits(config)
+        inner, outer = kernel_inits(config)
         linear = functools.partial(Projection, dtype=jnp.dtype(config.dtype), rngs=rngs)
         into = functools.partial(linear, use_bias=config.qkv_bias, kernel_init=inner, **split_over(-2, -2))
+        self.config, self.rotate, self.attend_within = config, rotate, attend_within
         self.grouped = bool(config.num_kv_heads)
         if self.grouped:
             self.q = into(D, (H, K))
             self.kv = into(D, (2, G, K))
         else:
             self.qkv = into(D, (3, H, K))
+        self._make_norms(config, rngs)
+        self.out = linear((H, K), D, axis=(-2, -1), use_bias=config.out_bias, kernel_init=outer, **split_over(-3))
+
+    def _make_norms(self, config: Any, rngs: nnx.Rngs) -> None:
+        """Adds the norms of queries and keys, in a model that has them."""
 
     def empty_cache(self, batch: int) -> KeysAndValues:
         """The part of one layer in a cache with room for `context` positions."""
@@ -211,15 +208,15 @@ class Block(nnx.Module):
     ) -> tuple[Float[Array, "B T D"], Cache | None]:
         """The output of the block, and the extended cache. A `key` enables dropout."""
         keys = (None, None) if key is None else jax.random.split(key)
-        mixed_BTD, cache = self._mix(x_BTD, position, cache, layer, last, segments)
+        where = (position, cache, layer, last)
+        mixed_BTD, cache = self._mixed(x_BTD, *where, *(() if segments is None else (segments,)))
         x_BTD = self._normed("ln1", "post", x_BTD + self._drop(mixed_BTD, keys[0]))
         x_BTD = self._normed("ln2", "post", x_BTD + self._drop(self._fed(x_BTD), keys[1]))
         return x_BTD, cache
 
-    def _mix(self, x_BTD: Array, position, cache, layer, last, segments) -> tuple[Array, Cache | None]:
+    def _mixed(self, x_BTD: Float[Array, "B T D"], *where: Any) -> tuple[Float[Array, "B T D"], Cache | None]:
         """What attention adds, and the extended cache."""
-        within = () if segments is None else (segments,)  # only attention knows them
-        return self.attn(self._normed("ln1", "pre", x_BTD), position, cache, layer, last, *within)
+        return self.attn(self._normed("ln1", "pre", x_BTD), *where)
 
     def _fed(self, x_BTD: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
         """What the feed-forward network adds."""
