@@ -54,7 +54,7 @@ def profile(
 ) -> None:
     """Profile the train step of RUN, or of a preset.
 
-    Prints the time by operation and by part of the model, the FLOP utilization and the memory, for two batch sizes.
+    Prints the time by part of the model, the FLOP utilization and the memory, for two batch sizes.
     Writes a trace for Perfetto and TensorBoard. The run does not change.
     """
     prepare_jax()
