@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from commandline import files, invocation
 from harness.config import Config
@@ -28,23 +28,6 @@ DRAIN_SECONDS = 60.0  # at the end of a training, for what the trackers have not
 
 Entry = dict[str, Any]  # a line of metrics.jsonl
 Log = Callable[[str], None]
-
-
-@runtime_checkable
-class Tracker(Protocol):
-    """Writes the metrics of a run somewhere. May raise any exception, which turns it off."""
-
-    def metrics(self, entry: Entry) -> None:
-        """Takes the metrics of one step, in the order of the steps."""
-
-    def sample(self, entry: Entry, text: str) -> None:
-        """Takes the sample of the step and time of `entry`, perhaps after the metrics of later steps."""
-
-    def flush(self) -> None:
-        """Makes everything so far visible to others."""
-
-    def close(self) -> None:
-        """Finishes."""
 
 
 def require_installed(config: Config) -> None:
@@ -115,7 +98,7 @@ def _entries(path: Path, finished: threading.Event) -> Iterator[Entry | None]:
             finished.wait(POLL_SECONDS)
 
 
-def _pass_samples(tracker: Tracker, run: Run, times: dict[int, Entry], passed: set[Path]) -> None:
+def _pass_samples(tracker: Any, run: Run, times: dict[int, Entry], passed: set[Path]) -> None:
     """Passes the new samples of steps that have been passed. A sample may be written after the metrics of later
     steps."""
     for file in sorted(set(run.samples.glob("*.txt")) - passed):
@@ -221,4 +204,6 @@ class WandB:
         self.run.finish()
 
 
-TRACKERS: dict[str, Callable[[Run, Config], Tracker]] = {"tensorboard": TensorBoard, "wandb": WandB}
+# A tracker takes the metrics of each step, in their order; the sample of a step, perhaps after the metrics of later
+# ones; makes everything so far visible to others by `flush`; and finishes by `close`. What it raises turns it off.
+TRACKERS: dict[str, Callable[[Run, Config], TensorBoard | WandB]] = {"tensorboard": TensorBoard, "wandb": WandB}
