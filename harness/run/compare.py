@@ -143,7 +143,7 @@ def _notes(runs: Sequence[Run], configs: Sequence[Config]) -> Iterator[str]:
     def differ(*names: str) -> bool:
         return len({tuple(getattr(config, name) for name in names) for config in configs}) > 1
 
-    keys = {run.data_key() for run in runs}
+    keys = {run.data().key for run in runs}
     if differ("objective"):
         yield "The runs have different objectives: their losses do not compare."
     elif differ("validation_fraction") or (len(keys) > 1 if "" not in keys else differ("data")):

@@ -5,7 +5,7 @@ import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import tiktoken
 from etils import epath  # type: ignore[import-untyped]
@@ -20,11 +20,23 @@ from harness.run.metrics_file import complete_lines, truncate
 from harness.run.rewards import split_file
 
 
+class DataRecord(NamedTuple):
+    """The data that a run is trained on: their name and key, and how a text of theirs begins; empty for the embedded
+    stories, which begin alike."""
+
+    name: str
+    key: str
+    prompt: str = ""
+
+
 class BaseRecord(NamedTuple):
     """The checkpoint that a run was fine-tuned from: its step, and a digest of its parameters."""
 
     step: int
     digest: str
+
+
+R = TypeVar("R", DataRecord, BaseRecord)
 
 
 class Run:
@@ -80,22 +92,14 @@ class Run:
         """The copy of the file that the reward or the task reads."""
         return self.folder / f"reward{original.suffix}"
 
-    def data_key(self) -> str:
-        """The key of the data that the run was trained on; empty if it was not recorded. Raises UsageError for another
-        file."""
-        return str(self._data().get("key", ""))
+    def data(self) -> DataRecord:
+        """The data that the run was trained on; with an empty key if that was not recorded. Raises UsageError for
+        another file."""
+        return _record(self.data_file, DataRecord, "Remove it if the data are unchanged.") or DataRecord("", "")
 
-    def _data(self) -> dict[str, Any]:
-        if not self.data_file.exists():
-            return {}
-        try:
-            record = json.loads(self.data_file.read_text("utf-8"))
-            return {"key": record["key"], "prompt": record.get("prompt", "")}
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise UsageError(
-                f"{self.data_file} is not the record of a run's data ({type(error).__name__}). "
-                "Remove it if the data are unchanged."
-            ) from error
+    def record_data(self, data: DataRecord) -> None:
+        """Records which data the run is trained on."""
+        files.replace(self.data_file, json.dumps(data._asdict()) + "\n", durable=True)
 
     def checkpoints_of(self, config: Config) -> Path | epath.Path:
         """The folder of the checkpoints, which may be in a bucket.
@@ -117,27 +121,11 @@ class Run:
             raise UsageError(f"checkpoint_dir={where} needs a package for Google Cloud Storage: run `{install}`.")
         return epath.Path(where) / self.folder.name
 
-    def prompt(self) -> str:
-        """How the run's own text begins; empty if it has none, such as one trained on the embedded stories."""
-        return str(self._data().get("prompt", ""))
-
-    def record_data(self, name: str, key: str, prompt: str = "") -> None:
-        """Records which data the run is trained on, and how its text begins."""
-        record = {"name": name, "key": key, "prompt": prompt}
-        files.replace(self.data_file, json.dumps(record) + "\n", durable=True)
-
     def base(self) -> BaseRecord | None:
         """The checkpoint that an existing run was fine-tuned from, if it is recorded. Raises UsageError for another
         file."""
-        if not (self.config_file.exists() and self.base_file.exists()):
-            return None
-        try:
-            return BaseRecord(**json.loads(self.base_file.read_text("utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise UsageError(
-                f"{self.base_file} is not the record of a run's base ({type(error).__name__}). Put the former file "
-                "back."
-            ) from error
+        exists = self.config_file.exists()
+        return _record(self.base_file, BaseRecord, "Put the former file back.") if exists else None
 
     def record_base(self, base: BaseRecord) -> None:
         """Records which checkpoint the run is fine-tuned from."""
@@ -209,3 +197,14 @@ class Run:
     def truncate_metrics(self, last_step: int) -> None:
         """Removes the lines after `last_step`, and a line that is incomplete."""
         truncate(self.metrics_file, last_step)
+
+
+def _record(file: Path, kind: type[R], advice: str) -> R | None:
+    """The record in a file; None if there is no file. Raises UsageError, with the advice, for another file."""
+    if not file.exists():
+        return None
+    try:
+        return kind(**json.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        what = "data" if kind is DataRecord else "base"
+        raise UsageError(f"{file} is not the record of a run's {what} ({type(error).__name__}). {advice}") from error

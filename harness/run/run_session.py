@@ -78,7 +78,7 @@ class Session:
         # Other settings of the data are a difference of settings, which is reported as such.
         trained = self.run.config() if self.run.config_file.exists() else config
         same = all(getattr(trained, name) == getattr(config, name) for name in ("data", "field", "validation_fraction"))
-        if same and (known := self.run.data_key()) not in ("", key):
+        if same and (known := self.run.data().key) not in ("", key):
             names = ", ".join(source.name for source in sources)
             raise UsageError(
                 f"The data of run {self.run.folder} have changed: {names} had the key {known}, and now has {key}. "
@@ -148,7 +148,7 @@ class Session:
     def prompt(self) -> str:
         """What samples begin with by default: how the run's own text begins, or how stories do."""
         objective = self.config.objective
-        return (self.run.prompt() if objective == "next_token" else "") or PROMPTS[objective]
+        return (self.run.data().prompt if objective == "next_token" else "") or PROMPTS[objective]
 
     @property
     def end_of_text(self) -> int:
