@@ -119,7 +119,7 @@ def test_the_pieces_of_a_state_space_and_of_positions_take_their_layers(pieces: 
     functions = make_step_functions(config, mesh, recipe_from(config, mesh, some))
     model = functions.model(functions.init())
     kinds = [type(getattr(block.attn, "piece", block.attn)).__name__ for block in model.blocks.layers]
-    assert kinds == ["SelectiveSSM", "Attention"]
+    assert kinds == ["SelectiveSSM", "GeneralAttention"]
     rng = np.random.default_rng(1)
     state = nnx.state(model)
     nnx.update(model, jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.3, leaf.shape), leaf.dtype), state))
