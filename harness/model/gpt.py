@@ -95,7 +95,6 @@ class Attention(nnx.Module):
         shape = (batch, config.kv_heads, config.context, config.per_head)
         return KeysAndValues(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))
 
-    @jax.named_scope("attention")
     def __call__(
         self,
         x_BTD: Float[Array, "B T D"],
@@ -216,7 +215,9 @@ class Block(nnx.Module):
 
     def _mixed(self, x_BTD: Float[Array, "B T D"], *where: Any) -> tuple[Float[Array, "B T D"], Cache | None]:
         """What attention adds, and the extended cache."""
-        return self.attn(self._normed("ln1", "pre", x_BTD), *where)
+        in_BTD = self._normed("ln1", "pre", x_BTD)
+        with jax.named_scope("attention"):
+            return self.attn(in_BTD, *where)
 
     def _fed(self, x_BTD: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
         """What the feed-forward network adds."""

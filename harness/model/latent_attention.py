@@ -46,7 +46,6 @@ class LatentAttention(nnx.Module):
         config = self.config
         return jnp.zeros((batch, config.context, config.d_latent + config.d_rope), config.dtype)
 
-    @jax.named_scope("attention")
     def __call__(
         self,
         x_BTD: Float[Array, "B T D"],

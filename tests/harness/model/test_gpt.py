@@ -2,7 +2,7 @@
 
 import functools
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ from harness.model import gpt
 from harness.model.attention import causal_attention
 from harness.model.general import GeneralGPT, make_gpt
 from harness.model.gpt import GPT
+from harness.model_config import GPTConfig
 from harness.presets import PRESETS, preset
 from tests.harness.conftest import TINY
 
@@ -134,6 +135,12 @@ def test_other_settings_choose_the_general_decoder_and_that_of_the_course_refuse
     assert type(nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0)))) is GeneralGPT
     with pytest.raises(ValueError, match="GPT lacks some of these settings"):
         GPT(config, nnx.Rngs(0))
+
+
+def test_the_decoder_of_the_course_reads_its_own_settings_alone() -> None:
+    settings = {entry.name: getattr(VARIANTS["modern"], entry.name) for entry in fields(GPTConfig)}
+    model = GPT(GPTConfig(**settings), nnx.Rngs(0))
+    np.testing.assert_array_equal(logits_of(model, IDS), logits_of(GPT(VARIANTS["modern"], nnx.Rngs(0)), IDS))
 
 
 @pytest.mark.parametrize("name", ["pre, learned, tied", "post, untied, bias", "none, untied", "modern"])

@@ -10,10 +10,14 @@ from typing import cast
 import jax
 import jax.numpy as jnp
 import pytest
+from flax import nnx
 from jax.profiler import ProfileData
 
 from harness.cli.main import main
 from harness.config import Config
+from harness.model.gpt import Block
+from harness.model_config import ModelConfig
+from harness.pieces.adapt import BatchedLayer
 from harness.run.folder import Run
 from harness.run.hardware import flops_per_token
 from harness.run.run_session import ignore, open_session
@@ -38,6 +42,15 @@ def test_instructions_have_their_scope_forwards_and_backwards() -> None:
     assert len(products) >= 2
     assert {*products} == {"attention"}
     assert {*parts.values()} == {"attention", "rest"}
+
+
+def test_a_piece_in_place_of_attention_counts_as_attention() -> None:
+    config = ModelConfig(d_model=16, num_heads=2, d_ff=24, norm="none")
+    block = Block(config, nnx.Rngs(0), make_mixer=lambda config, rngs: BatchedLayer(nnx.Linear(16, 16, rngs=rngs)))
+    graph, parameters = nnx.split(block)
+    program = jax.jit(lambda parameters, x: nnx.merge(graph, parameters)(x)[0])
+    parts = parts_of(program.lower(parameters, jnp.ones((2, 64, 16))).compile().as_text())
+    assert {"attention", "feed-forward"} <= {*parts.values()}
 
 
 @pytest.mark.thorough
