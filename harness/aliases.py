@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-# Former names, with the present name and those of values. Old config.json files still load; on the command line, a
+# Names in 0.1.0, with the present name and those of values. Such config.json files still load; on the command line, a
 # former name is a usage error.
 RENAMED: Mapping[str, tuple[str, dict[str, str]]] = {
     "form": ("packing", {}),

@@ -338,7 +338,7 @@ class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerCo
         Raises UsageError if the file is not such a record.
         """
         try:
-            settings: dict[str, Any] = {"vocab_multiple": 1}  # of runs from before this setting
+            settings: dict[str, Any] = {"vocab_multiple": 1}  # of 0.2.0, before this setting
             for key, value in json.loads(path.read_text("utf-8")).items():
                 name, values = RENAMED.get(key, (key, {}))
                 settings[name] = values.get(value, value) if values else value

@@ -190,7 +190,7 @@ class Session:
             return PieceCheckpointer(
                 self.run.checkpoints, self.functions, self.pieces, self.config.seed, keep=self.config.keep
             )
-        # Checkpoints of adapters used to hold the base as well; runs of that time have no record of it.
+        # Checkpoints of adapters that 0.2.0 wrote hold the base as well; its runs have no record of it.
         holds_all = self.run.config_file.exists() and self.run.base() is None
         left_out = frozenset() if holds_all else self.functions.frozen
         folder = self.run.checkpoints_of(self.config)
