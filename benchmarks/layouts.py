@@ -22,7 +22,7 @@ from timing import Run, output
 from harness.cli.options import open_model
 from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import to_json
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from tests.harness.hugging_face.saved import MODELS, logits_of, saved
 
 BAR = 1e-4
@@ -38,7 +38,7 @@ def compare(name: str, folder: Path) -> tuple[float, float, bool]:
     theirs = saved(name, folder, TOKENIZER.n_vocab, TOKENIZER.eot_token)
     (folder / "tokenizer.json").write_text(json.dumps(to_json(TOKENIZER)))
     _, model, _ = open_model(folder, f"hf:{folder}", None, None)
-    rounded = GPT(dataclasses.replace(model.config, dtype="bfloat16"), nnx.Rngs(0))
+    rounded = make_gpt(dataclasses.replace(model.config, dtype="bfloat16"), nnx.Rngs(0))
     nnx.update(rounded, nnx.state(model))
     ids = np.random.default_rng(0).integers(0, TOKENIZER.n_vocab, 100)
     expected = logits_of(theirs, ids.tolist())

@@ -17,9 +17,8 @@ from timing import Run
 from harness.config import Config
 from harness.model.loss import chunk_in
 from harness.run.hardware import PEAK_FLOPS, flops_per_token
-from harness.training.recipe import default_recipe
 from harness.training.sharding import make_mesh
-from harness.training.train_step import make_step_functions
+from harness.training.train_step import default_recipe, make_step_functions
 
 GPT = dict(vocab_size=50_257, context=1024, positions="learned")
 LLAMA = dict(positions="rope", norm_kind="rmsnorm", activation="swiglu", bias=False)

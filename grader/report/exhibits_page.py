@@ -81,7 +81,7 @@ def render(exhibit: Exhibit) -> str:
         case Table():
             picture = macros.rows(heads, rows, exhibit.title)
     behind = not isinstance(exhibit, Table)
-    return macros.figure(exhibit, picture, heads, rows, behind)  # type: ignore[attr-defined, no-any-return]
+    return str(macros.figure(exhibit, picture, heads, rows, behind))
 
 
 def _span(story: Story, index: int) -> _Span:

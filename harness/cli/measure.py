@@ -54,7 +54,7 @@ def profile(
 ) -> None:
     """Profile the train step of RUN, or of a preset.
 
-    Prints the time by operation and by part of the model, the FLOP utilization and the memory, for two batch sizes.
+    Prints the time by part of the model, the FLOP utilization and the memory, for two batch sizes.
     Writes a trace for Perfetto and TensorBoard. The run does not change.
     """
     prepare_jax()
@@ -65,7 +65,7 @@ def profile(
     from harness.run.step_profile import profile as measure
     from harness.run.step_profile import table
 
-    # A program from the cache may have been compiled from the same operations on other lines.
+    # A program from the cache may have been compiled from the same operations in other scopes.
     jax.config.update("jax_compilation_cache_include_metadata_in_key", True)
     base = open_to_measure(root, run_name, preset_name, typed_settings(settings, {}))
     config = base.config

@@ -41,7 +41,7 @@ _MACHINE_OPTIONS = (
     click.option(
         "--log",
         metavar="NAMES",
-        help="Trackers, separated by commas: csv, tensorboard, wandb. Example: csv,tensorboard.",
+        help="Trackers, separated by commas: tensorboard, wandb.",
     ),
     click.option(
         "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting; see `harness settings`. Repeatable."

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from flax import nnx
 
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.model_config import ModelConfig
 
 OF_TOKENS = ("embed", "head", "head_bias")  # have one row per token
@@ -35,5 +35,5 @@ def with_rows(path: str, parameter: np.ndarray, rows: int) -> np.ndarray:
 def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """The shapes of the parameters of a GPT with these settings, without the rows after the vocabulary."""
     unpadded = replace(config, vocab_multiple=1)
-    abstract = nnx.eval_shape(lambda: GPT(unpadded, nnx.Rngs(0)))
+    abstract = nnx.eval_shape(lambda: make_gpt(unpadded, nnx.Rngs(0)))
     return {path: leaf.shape for path, leaf in by_path(abstract).items()}

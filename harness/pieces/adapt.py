@@ -19,16 +19,15 @@ from jaxtyping import Array, PRNGKeyArray
 from harness.config import Config
 from harness.data.batches import FIRST, UNLEARNED
 from harness.model.attention import SMALLEST_TILE
-from harness.model.gpt import Cache
-from harness.model.multi_head_attention import Attend
+from harness.model.gpt import Attend, Cache
 from harness.model.paged_cache import Blocks, PagedAttend
 from harness.model.rope import Rotate
 from harness.model.sampling import ChooseToken, Sampling
 from harness.model.segments import Segments, segment_positions
 from harness.training.grpo import Rollouts, log_probabilities
 from harness.training.optimizer import decayed
-from harness.training.recipe import Gradients, LossSum, segment_ids, token_ids
 from harness.training.sharding import ShardingRule
+from harness.training.train_step import Gradients, LossSum, segment_ids, token_ids
 
 PAD_ID = -1
 

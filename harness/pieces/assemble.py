@@ -23,8 +23,8 @@ from harness.data.tokenizer import ranks_of
 from harness.errors import PieceError, UsageError
 from harness.model import lora
 from harness.model.continuous_batching import Paging, generate_paged
-from harness.model.gpt import GPT, MIXERS, Block
-from harness.model.norms import make_norm as default_norm
+from harness.model.general import MIXERS, make_block, make_gpt
+from harness.model.general import make_norm as default_norm
 from harness.model.paged_cache import BlockManager
 from harness.model.sampling import CachedDecoder, ChooseToken, Decoder, Sampling, WindowDecoder, choose_token, generate
 from harness.model_config import ModelConfig
@@ -34,8 +34,8 @@ from harness.pieces.model_pieces import WITHOUT_CACHE
 from harness.pieces.spec import has_segments
 from harness.pieces.zero1 import with_zero_step
 from harness.training.optimizer import make_optimizer
-from harness.training.recipe import Gradients, Recipe, default_recipe
 from harness.training.sharding import ShardingRule, path_names
+from harness.training.train_step import Gradients, Recipe, default_recipe
 
 # Those that mix positions, of which a config uses one
 MIXER_PIECES = ("GQA", "CausalMHA", "LatentAttention", "SelectiveSSM")
@@ -131,14 +131,15 @@ def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mod
     }
     given = {name: part for name, part in parts.items() if part is not None}
     block, make_norm = pieces.adapted("GPTBlock", config), given.get("make_norm", default_norm)
-    make_block = block or functools.partial(Block, **{"make_mixer": make_mixer} | given)
+    of_parts = block or functools.partial(make_block, **{"make_mixer": make_mixer} | given)
     model = config.model
     if block or given:
         # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.
         model = replace(model, init="xavier")
     if model.positions == "rope" and (block or pieces.uses("CausalMHA", config)):
         model = replace(model, positions="learned")  # these pieces do not rotate
-    return lambda rngs: GPT(model, rngs, make_block, pieces.adapted("TokenAndPositionEmbed", config), make_norm)
+    embed = pieces.adapted("TokenAndPositionEmbed", config)
+    return lambda rngs: make_gpt(model, rngs, make_block=of_parts, make_embed=embed, make_norm=make_norm)
 
 
 def _sharding_rule(config: Config, pieces: Pieces) -> ShardingRule | None:

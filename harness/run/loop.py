@@ -21,6 +21,7 @@ from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
 from harness.run import charts, own_code
 from harness.run.batch_source import check_prompts, open_feed
+from harness.run.folder import DataRecord
 from harness.run.hooks import Aside, Hook, Hooks
 from harness.run.metrics import Metrics, PendingStep
 from harness.run.run_session import Log, Session, sample_text
@@ -60,7 +61,7 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
             if base is not None:  # before the config: a run whose config is there has its record
                 run.record_base(base)
             resumed = run.create_or_check(config)
-            run.record_data(data.name, data.key, own_prompt(config, data))
+            run.record_data(DataRecord(data.name, data.key, own_prompt(config, data)))
             return resumed, session.pieces is not None and session.pieces.copy_to(run.pieces)
 
         exists = processes.decided_by_first(lock)

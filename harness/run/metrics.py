@@ -11,8 +11,8 @@ import jax
 
 from harness import processes
 from harness.errors import HarnessError
-from harness.run.folder import MetricsWriter
 from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
+from harness.run.metrics_file import MetricsWriter
 from harness.run.run_session import Log, Session
 from harness.training.train_step import StepMetrics
 

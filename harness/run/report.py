@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from harness.run.folder import training_seconds
+from harness.run.metrics_file import training_seconds
 from harness.run.run_session import Session
 
 AVERAGED = 10  # updates at the beginning and at the end

@@ -45,9 +45,8 @@ from harness.training.checkpoint import (
     OrbaxCheckpointer,
 )
 from harness.training.grpo import reinforced
-from harness.training.recipe import Recipe, default_recipe
 from harness.training.sharding import make_mesh, put_batch
-from harness.training.train_step import StepFunctions, make_step_functions
+from harness.training.train_step import Recipe, StepFunctions, default_recipe, make_step_functions
 
 Log = Callable[[str], None]
 
@@ -79,7 +78,7 @@ class Session:
         # Other settings of the data are a difference of settings, which is reported as such.
         trained = self.run.config() if self.run.config_file.exists() else config
         same = all(getattr(trained, name) == getattr(config, name) for name in ("data", "field", "validation_fraction"))
-        if same and (known := self.run.data_key()) not in ("", key):
+        if same and (known := self.run.data().key) not in ("", key):
             names = ", ".join(source.name for source in sources)
             raise UsageError(
                 f"The data of run {self.run.folder} have changed: {names} had the key {known}, and now has {key}. "
@@ -149,7 +148,7 @@ class Session:
     def prompt(self) -> str:
         """What samples begin with by default: how the run's own text begins, or how stories do."""
         objective = self.config.objective
-        return (self.run.prompt() if objective == "next_token" else "") or PROMPTS[objective]
+        return (self.run.data().prompt if objective == "next_token" else "") or PROMPTS[objective]
 
     @property
     def end_of_text(self) -> int:
@@ -191,7 +190,7 @@ class Session:
             return PieceCheckpointer(
                 self.run.checkpoints, self.functions, self.pieces, self.config.seed, keep=self.config.keep
             )
-        # Checkpoints of adapters used to hold the base as well; runs of that time have no record of it.
+        # Checkpoints of adapters that 0.2.0 wrote hold the base as well; its runs have no record of it.
         holds_all = self.run.config_file.exists() and self.run.base() is None
         left_out = frozenset() if holds_all else self.functions.frozen
         folder = self.run.checkpoints_of(self.config)

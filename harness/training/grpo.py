@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from harness.config import Config
 from harness.model.gpt import GPT
 from harness.model.loss import scores, token_log_probabilities
-from harness.training.recipe import LossSum, Recipe, interleaved, mean_gradients
+from harness.training.train_step import LossSum, Recipe, interleaved, mean_gradients
 
 
 class Rollouts(NamedTuple):

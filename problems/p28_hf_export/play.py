@@ -8,7 +8,7 @@ from grader.authoring import BadOutputError, new_folder
 from grader.exhibits import Exhibits, LearnerModule, Table
 from harness.errors import UsageError
 from harness.hugging_face.load import Parameters, read_config
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.model_config import ModelConfig
 from problems.stage import runs, telling
 from problems.stage.weights import POCKET
@@ -40,7 +40,7 @@ def play(module: LearnerModule) -> Exhibits:
         config, parameters = ModelConfig(**read_config(folder)), Parameters(folder)
     except UsageError as error:
         raise BadOutputError(f"the exported folder cannot be opened: {error}") from None
-    model = nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)))
+    model = nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0)))
     state = nnx.state(model, nnx.Param)
     for path, variable in nnx.to_flat_state(state):
         variable.set_value(jnp.asarray(parameters[".".join(map(str, path))]))

@@ -12,6 +12,7 @@ from flax import nnx
 from harness.config import Config
 from harness.data.tokenizer import get_tokenizer
 from harness.hugging_face.export import write_model
+from harness.model.general import make_gpt
 from harness.model.gpt import GPT
 from harness.training.sharding import path_names
 from tests.harness.conftest import TINY
@@ -55,7 +56,7 @@ LAYOUTS = {
 
 def filled(config: Config) -> GPT:
     """A model whose parameters are large enough that each one changes the logits."""
-    model = nnx.eval_shape(lambda: GPT(config.model, nnx.Rngs(0)))
+    model = nnx.eval_shape(lambda: make_gpt(config.model, nnx.Rngs(0)))
     rng = np.random.default_rng(1)
 
     def random(path: Any, leaf: Any) -> jax.Array:

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import jax
@@ -15,8 +15,10 @@ from harness.config import Config
 from harness.errors import UsageError
 from harness.model import gpt
 from harness.model.attention import causal_attention
+from harness.model.general import GeneralGPT, make_gpt
 from harness.model.gpt import GPT
-from harness.presets import preset
+from harness.model_config import GPTConfig
+from harness.presets import PRESETS, preset
 from tests.harness.conftest import TINY
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
@@ -94,7 +96,7 @@ IDS = jax.random.randint(jax.random.key(0), (2, 13), 0, 97)
 
 def filled(config: Config) -> GPT:
     """A model with random parameters, so that no initial zeros or ones hide an error."""
-    model = nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)))  # initial parameters take long to compile
+    model = nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0)))  # initial parameters take long to compile
     leaves, tree = jax.tree.flatten(nnx.state(model))
     rng = np.random.default_rng(1)
     nnx.update(
@@ -113,6 +115,39 @@ def logits_of(model: GPT, ids: jax.Array) -> jax.Array:
 def step_of(model: GPT, *given: Any) -> Any:
     """What a step of the model returns."""
     return model.step(*given)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_have_the_decoder_of_the_course(name: str) -> None:
+    assert type(make_gpt(replace(preset(name).model, vocab_size=97, num_layers=0, context=4), nnx.Rngs(0))) is GPT
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"qk_norm": "head"}, {"norm": "branch"}, {"norm": "both"}, {"norm_kind": "rmsnorm_1"},
+        {"attention_bias": "none"}, {"parallel_residual": True}, {"scaled_embedding": True}, {"mixer": "state_space"},
+        {"positions": "rope", "rotary_fraction": 0.5}, {"window": 4, "full_every": 2},
+    ],
+)  # fmt: skip
+def test_other_settings_choose_the_general_decoder_and_that_of_the_course_refuses_them(setting: dict[str, Any]) -> None:
+    config = replace(SMALL, **{"positions": "none", **setting})
+    assert type(nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0)))) is GeneralGPT
+    with pytest.raises(ValueError, match="GPT lacks some of these settings"):
+        GPT(config, nnx.Rngs(0))
+
+
+def test_the_decoder_of_the_course_reads_its_own_settings_alone() -> None:
+    settings = {entry.name: getattr(VARIANTS["modern"], entry.name) for entry in fields(GPTConfig)}
+    model = GPT(GPTConfig(**settings), nnx.Rngs(0))
+    np.testing.assert_array_equal(logits_of(model, IDS), logits_of(GPT(VARIANTS["modern"], nnx.Rngs(0)), IDS))
+
+
+@pytest.mark.parametrize("name", ["pre, learned, tied", "post, untied, bias", "none, untied", "modern"])
+def test_both_decoders_are_one_model_where_both_have_the_settings(name: str) -> None:
+    model, general = filled(VARIANTS[name]), nnx.eval_shape(lambda: GeneralGPT(VARIANTS[name], nnx.Rngs(0)))
+    nnx.update(general, nnx.state(model))
+    np.testing.assert_array_equal(logits_of(general, IDS), logits_of(model, IDS))
 
 
 @variants

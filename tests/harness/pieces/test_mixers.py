@@ -87,7 +87,7 @@ def test_the_pieces_of_a_state_space_and_of_positions_take_their_layers(pieces: 
     some.by_name["rope"] = lambda *arguments: rotated.append(1) or own(*arguments)
     model = filled(model_builder(config, some)(nnx.Rngs(0)))
     kinds = [type(getattr(block.attn, "piece", block.attn)).__name__ for block in model.blocks.layers]
-    assert kinds == ["SelectiveSSM", "Attention"]
+    assert kinds == ["SelectiveSSM", "GeneralAttention"]
     sampling = Sampling(temperature=0.0, max_tokens=6)
     tokens = list(generate_tokens(config, some, model, [3, 1, 4], sampling, -1, 0))
     assert rotated

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from flax import nnx
 
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.model_config import ModelConfig
 from harness.run.hardware import PEAK_FLOPS, flops_per_token, listed_flops, memory_bytes
 from tests.harness.model.test_gpt import VARIANTS
@@ -65,7 +65,7 @@ def test_other_devices_are_not_in_the_table(device_kind: str) -> None:
 )
 def test_flops_count_the_kernels_of_a_mixer_and_what_it_does_without_them(name: str, mixing: float) -> None:
     config = VARIANTS[name]
-    blocks = nnx.state(nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)).blocks))
+    blocks = nnx.state(nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0)).blocks))
     leaves = jax.tree_util.tree_leaves_with_path(blocks)
     kernels = sum(math.prod(leaf.shape) for path, leaf in leaves if "kernel" in str(path))  # of both layers
     flops = flops_per_token(config.model) - flops_per_token(replace(config, num_layers=0).model)

@@ -49,7 +49,7 @@ def test_a_model_is_used_without_its_data(
 
 def test_a_run_is_not_resumed_with_other_data(tiny: Config, stories_file: Path, tmp_path: Path) -> None:
     run = finish(tmp_path / "runs" / "a", tiny)
-    former, text = run.data_key(), stories_file.read_text()
+    former, text = run.data().key, stories_file.read_text()
     stories_file.write_text(text + "One more.<|endoftext|>")
     with pytest.raises(UsageError, match=rf"stories.txt had the key {former}, and now has \w{{16}}\."):
         finish(run.folder, tiny)
@@ -66,8 +66,8 @@ def test_a_run_is_not_resumed_with_other_data(tiny: Config, stories_file: Path, 
 def test_a_run_of_an_older_version_takes_the_data_that_it_finds(tiny: Config, tmp_path: Path) -> None:
     run = finish(tmp_path / "runs" / "a", tiny)
     run.data_file.unlink()
-    assert run.data_key() == ""
-    assert finish(run.folder, tiny).data_key()
+    assert run.data().key == ""
+    assert finish(run.folder, tiny).data().key
 
 
 def test_a_run_with_several_stories_per_row_resumes_exactly(tiny: Config, tmp_path: Path) -> None:

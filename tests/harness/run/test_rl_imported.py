@@ -13,10 +13,10 @@ import pytest
 
 from harness.errors import UsageError
 from harness.presets import fine_tuning, reinforcement
-from harness.run.folder import MEASURED, Run
+from harness.run.folder import Run
 from harness.run.run_session import ignore, open_session
 from tests.forked import Preloaded
-from tests.harness.conftest import Harness, command
+from tests.harness.conftest import MEASURED, Harness, command
 from tests.harness.hugging_face.models import LAYOUTS, exported
 
 OPTIONS = ("--task", "arithmetic", "--prompts", 2, "--group", 4, "--set", "context=48", "--set", "prompt_tokens=20",

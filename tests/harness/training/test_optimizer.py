@@ -11,7 +11,7 @@ import optax.contrib
 import pytest
 from flax import nnx
 
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.training.optimizer import decayed, learning_rate, make_optimizer, muon_axes, skipped_updates
 from harness.training.sharding import make_mesh, path_names
 from tests.harness.conftest import TINY
@@ -51,14 +51,14 @@ VECTORS = {
 )
 def test_what_decays(decay: str, kept: set[str]) -> None:
     """Stacked biases are no matrices."""
-    model = GPT(replace(TINY, head_bias=True, tied_head=False), nnx.Rngs(0))
+    model = make_gpt(replace(TINY, head_bias=True, tied_head=False), nnx.Rngs(0))
     mask = decayed(decay, nnx.state(model, nnx.Param))
     by_name = {".".join(path_names(path)): bool(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(mask)}
     assert {name for name, decays in by_name.items() if not decays} == kept
 
 
 def test_rates_and_skips_of_a_state_space_do_not_decay() -> None:
-    mask = decayed("matrices", nnx.state(GPT(replace(TINY, **STATES), nnx.Rngs(0)).blocks.attn, nnx.Param))
+    mask = decayed("matrices", nnx.state(make_gpt(replace(TINY, **STATES), nnx.Rngs(0)).blocks.attn, nnx.Param))
     by_name = {".".join(path_names(path)): bool(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(mask)}
     assert {name for name, decays in by_name.items() if not decays} == {"a_log", "skip", "dt.bias"}
 
@@ -87,7 +87,9 @@ def test_the_optimizer_decays_what_the_setting_says(decay: str) -> None:
 )
 def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings, names: set[str]) -> None:
     config = replace(CONFIG, optimizer="muon", weight_decay=0.0, clip_norm=0.0, warmup_steps=0, **settings)
-    parameters = nnx.as_pure(nnx.state(GPT(config, nnx.Rngs(0)), nnx.Param))  # as nnx.Optimizer gives them to an update
+    parameters = nnx.as_pure(
+        nnx.state(make_gpt(config, nnx.Rngs(0)), nnx.Param)
+    )  # as nnx.Optimizer gives them to an update
     rng = np.random.default_rng(0)
     gradients = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), parameters)
     optimizer = make_optimizer(config, rate=lambda step: 1.0)
@@ -117,12 +119,12 @@ def test_the_state_of_muon_can_be_made_abstractly_on_a_mesh() -> None:
     config = replace(CONFIG, optimizer="muon")
 
     def make() -> nnx.Optimizer:
-        return nnx.Optimizer(GPT(config, nnx.Rngs(0)), make_optimizer(config), wrt=nnx.Param)
+        return nnx.Optimizer(make_gpt(config, nnx.Rngs(0)), make_optimizer(config), wrt=nnx.Param)
 
     with jax.set_mesh(make_mesh(config)):
         state = nnx.state(nnx.eval_shape(make))
     sizes = [leaf.size for leaf in jax.tree.leaves(state)]
-    parameters = nnx.state(nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0))), nnx.Param)
+    parameters = nnx.state(nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0))), nnx.Param)
     kernels = [leaf.size for path, leaf in jax.tree_util.tree_leaves_with_path(parameters) if "kernel" in str(path)]
     everything = sum(leaf.size for leaf in jax.tree.leaves(parameters))
     assert (

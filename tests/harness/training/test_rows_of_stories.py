@@ -9,9 +9,8 @@ from flax import nnx
 
 from harness.data.batches import SegmentRows, Windows
 from harness.data.token_files import CONTEXT, Tokens
-from harness.training.recipe import default_loss_sum, default_model, segment_ids, token_ids
 from harness.training.sharding import make_mesh, put_batch
-from harness.training.train_step import make_step_functions
+from harness.training.train_step import default_loss_sum, default_model, make_step_functions, segment_ids, token_ids
 from tests.harness.conftest import TINY
 
 PADDED = replace(TINY, vocab_size=97, vocab_multiple=1, packing="padded")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from harness.model.attention_maps import attention_maps
 from harness.model.sampling import Sampling, choose_token, distribution
+from harness.run.attention_maps import attention_maps
 from tests.harness.model.test_gpt import VARIANTS, filled
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.model.activations import gelu
+from harness.model.layers import gelu
 
 
 def slope_in_float64(x: np.ndarray) -> np.ndarray:
