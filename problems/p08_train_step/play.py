@@ -49,9 +49,15 @@ def said(first: float, last: float, distance: float, moved: bool) -> str:
     if not moved:
         return "The loss does not fall: the model is the same after each step. What the step computed was thrown away."
     if not first - last > 0.1:
-        return f"The loss does not fall: it is {first:.2f} at first and {last:.2f} at the end, although the parameters change."
+        return (
+            f"The loss does not fall: it is {first:.2f} at first and {last:.2f} at the end, although the parameters "
+            f"change."
+        )
     if distance > 0.05:
-        return f"The loss falls, but the two curves are {distance:.2f} apart: your step is not Adam's step on the mean loss."
+        return (
+            f"The loss falls, but the two curves are {distance:.2f} apart: your step is not Adam's step on the mean "
+            f"loss."
+        )
     return (
         f"From {first:.1f} to {last:.1f}: at first every character is equally likely, then the model knows which are "
         "frequent, then which follow which. Both curves lie on each other, because a step is arithmetic."

@@ -87,10 +87,10 @@ PROBLEM = Problem(
     forbids=("optax", "optax.adamw", "optax.adam", "optax.scale_by_adam"),
     allows=tuple(
         f"optax.{name}" for name in """
-        EmptyState GradientTransformation GradientTransformationExtraArgs OptState Params ScalarOrSchedule ScaleByAdamState
-        Schedule TransformInitFn TransformUpdateExtraArgsFn TransformUpdateFn Updates add_decayed_weights apply_updates chain
-        global_norm identity safe_increment safe_int32_increment scale scale_by_learning_rate scale_by_schedule stateless
-        MaskedNode bias_correction numerics
+        EmptyState GradientTransformation GradientTransformationExtraArgs OptState Params ScalarOrSchedule
+        ScaleByAdamState Schedule TransformInitFn TransformUpdateExtraArgsFn TransformUpdateFn Updates
+        add_decayed_weights apply_updates chain global_norm identity safe_increment safe_int32_increment scale
+        scale_by_learning_rate scale_by_schedule stateless MaskedNode bias_correction numerics
         stateless_with_tree_map tree tree_utils update_moment update_moment_per_elem_norm with_extra_args_support
         """.split()
     ),

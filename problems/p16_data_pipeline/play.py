@@ -69,7 +69,10 @@ def told(straight: np.ndarray, resumed: np.ndarray) -> str:
         )
     if np.array_equal(*straight.reshape(EPOCHS, STORIES)):
         return "A resumed run continues with the batch that would have come. But both epochs have one order."
-    return "Each epoch has every story once, in another order. A resumed run continues with the batch that would have come."
+    return (
+        "Each epoch has every story once, in another order. A resumed run continues with the batch that would have "
+        "come."
+    )
 
 
 def drawn(loader: Any, number: int) -> np.ndarray:

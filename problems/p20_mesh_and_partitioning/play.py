@@ -15,7 +15,8 @@ from problems.stage.weights import encode
 
 DATA, MODEL = 2, 4
 STORY = "Lily had a red ball. Tom wanted the ball. He took it"
-SHOWN = ("embed.embedding", "pos_embed", "blocks.0.attn.q_proj.kernel", "blocks.0.attn.out_proj.kernel", "blocks.0.ff1.kernel",
+SHOWN = ("embed.embedding", "pos_embed", "blocks.0.attn.q_proj.kernel", "blocks.0.attn.out_proj.kernel",
+    "blocks.0.ff1.kernel",
          "blocks.0.ff1.bias", "blocks.0.ff2.kernel", "blocks.0.ln1.scale")  # fmt: skip
 
 

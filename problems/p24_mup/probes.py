@@ -34,7 +34,8 @@ def starting(subject: Subject, case: Case) -> Reading:
 def stepping(subject: Subject, case: Case) -> Reading:
     """Two updates of parameters of every group, including those of a block in a list and of layers that are stacked."""
     D = 3
-    shapes = {"embed": {"embedding": (5, D)}, "blocks": [{"ff1": {"kernel": (D, D), "bias": (D,)}, "ln1": {"scale": (D,)}}],
+    shapes = {"embed": {"embedding": (5, D)},
+        "blocks": [{"ff1": {"kernel": (D, D), "bias": (D,)}, "ln1": {"scale": (D,)}}],
               "stack": {"kernel": (2, D, D), "bias": (2, D)}, "hidden": {"kernel": (D, D), "bias": (D,)},
               "head": {"kernel": (D, 5)}}  # fmt: skip
 

@@ -73,7 +73,7 @@ def _read(folder: Path, case: Case) -> Reading:
 def _tensors(path: Path) -> tuple[dict[str, Any], dict[str, str] | None]:
     try:
         with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118  not a dictionary
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118  no dictionary
     except (OSError, SafetensorError) as error:
         raise BadOutputError(f"{FOLDERS[path.parent.name]} has no readable {path.name}: {error}") from None
 

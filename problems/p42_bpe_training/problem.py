@@ -124,7 +124,10 @@ def count_in_words(case: Case, difference: Difference) -> str:
     if difference.path.endswith("empty_text"):
         return f"the dictionary of an empty text has the length {difference.got}, expected 0"
     place = int(difference.path.rpartition(".")[2])
-    return f"in the order of their first places in the text, word {place} is {difference.got}, expected {difference.expected}"
+    return (
+        f"in the order of their first places in the text, word {place} is {difference.got}, expected "
+        f"{difference.expected}"
+    )
 
 
 def paired(case: Case) -> Words:

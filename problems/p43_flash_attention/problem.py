@@ -94,7 +94,10 @@ HOLDS = (
     "them again in the backward pass."
 )
 HOLDS_ALONE = f"The program of the output alone holds an array that is much larger than q. {ONE_BLOCK}."
-LOOPS = "holds many blocks of scores at once. Use the loops of JAX: XLA keeps many turns of a Python loop in memory together."
+LOOPS = (
+    "holds many blocks of scores at once. Use the loops of JAX: XLA keeps many turns of a Python loop in memory "
+    "together."
+)
 MANY = f"The program of the output and the gradients {LOOPS}"
 MANY_ALONE = f"The program of the output alone {LOOPS}"
 TWICE = (

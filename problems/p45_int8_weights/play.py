@@ -79,7 +79,10 @@ def play(module: LearnerModule) -> Exhibits:
 def changed(more: float) -> str:
     """A caption for a loss that has changed by `more` nats."""
     if abs(more) < SMALL:
-        return f"They differ by less than {SMALL} nats: a kernel has many numbers, and their roundings mostly cancel each other."
+        return (
+            f"They differ by less than {SMALL} nats: a kernel has many numbers, and their roundings mostly cancel "
+            f"each other."
+        )
     if abs(more) < LARGE:
         return f"It changes by {more:+.3f} nats, more than codes with a scale for each column would change it."
     return f"It changes by {more:+.2f} nats: your codes and scales do not stand for the kernels."

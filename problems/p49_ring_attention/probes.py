@@ -64,7 +64,8 @@ def _called(subject: Subject, arrays: Arrays) -> Any:
         if "varying" not in str(error):
             raise
         raise BadOutputError(
-            "the state of the loop is equal on all devices before it, and varies after a turn: let the first state vary with "
+            "the state of the loop is equal on all devices before it, and varies after a turn: let the first state "
+            "vary with "
             '`jax.lax.pcast(state, "context", to="varying")`, or pass `check_vma=False` to `shard_map`'
         ).with_traceback(error.__traceback__) from None
 

@@ -95,7 +95,10 @@ def held(
     without, with_it = (float(loss(new_BT, old_BT, base_BT, sampled_BT, advantages_B, CLIP, of)) for of in (0.0, 1.0))
     expected = float(jnp.sum(kl_estimate(new_BT, base_BT) * sampled_BT) / sampled_BT.sum())
     if abs(with_it - without - expected) < 1e-3 * max(1, abs(expected)):
-        return "The KL term of your loss holds it back. Without it, the model would move on, and forget how to tell a story."
+        return (
+            "The KL term of your loss holds it back. Without it, the model would move on, and forget how to tell a "
+            "story."
+        )
     return (
         f"At the end, the KL term of your loss is {with_it - without:.3g}, and that of the harness {expected:.3g}. "
         "The term is there to hold the model back, so that it does not forget how to tell a story."

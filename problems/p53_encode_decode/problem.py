@@ -256,7 +256,8 @@ PROBLEM = Problem(
         ),
         "pieces": Cases(pieces, {"cut": (0,), **SIZES}, draws=2, show=shown),
         "cut pieces": Cases(pieces, {"cut": (1,), **SIZES}, draws=2, show=shown),
-        "streams": Cases(streams, {"parts": (3, 4), "special": (2, 3), "chunk": (1, 3, 5, 16), **SIZES}, draws=4, show=shown),
+        "streams": Cases(streams, {"parts": (3, 4), "special": (2, 3), "chunk": (1, 3, 5, 16), **SIZES},
+            draws=4, show=shown),
         "broken": Cases(broken, {"chunk": (1, 4), **SIZES}, draws=2, show=shown, covers=("one",)),
         "long words": Cases(long_words, {"length": (16_000,)}, draws=1, show=shown),
         "endless": Cases(

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, given
 from grader.problem import Case
 
-DECAY = 0.8  # of the weight of a token with its distance: every token of a window changes the logits by far more than rounding
+# The decay of the weight of a token with its distance: every token of a window changes the logits by far more than
+# rounding.
+DECAY = 0.8
 
 
 def scoring_text(subject: Subject, case: Case) -> Reading:

@@ -96,7 +96,10 @@ def _path(grid: np.ndarray, clean: np.ndarray, corrupted: np.ndarray) -> str:
         )
     first, last = int(grid[0].argmax()), int(grid[-1].argmax())
     if last != len(clean) - 1:
-        return f"Before the last block, “{token(clean[last]).strip()}” has the largest score, but only the last word counts."
+        return (
+            f"Before the last block, “{token(clean[last]).strip()}” has the largest score, but only the last word "
+            f"counts."
+        )
     name = f"Before block 1, “{token(clean[first]).strip()}” restores most ({grid[0, first]:.2f})."
     if grid[1, first] > 0.1 or grid[1, last] < 0.5:
         return f"{name} Before block 2, the last position restores {grid[1, last]:.2f}."
