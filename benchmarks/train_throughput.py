@@ -136,10 +136,10 @@ def main(name: str, rounds: int) -> None:
         label = f"round {number}" if number else "compile"
         print(f"{label:<10}{program:<10}{result['seconds']:8.2f} s", flush=True)
 
-    from harness.run.hardware import flops_per_token, peak_flops
+    from harness.run.hardware import flops_per_token, product_rate
 
     flops = flops_per_token(settings(name))
-    limit = peak_flops("float32") / flops
+    limit = product_rate("float32") / flops
     tokens = shape.B * shape.T * shape.steps
     speed = {
         program: tokens / statistics.median(each["seconds"] for each in rows[1:]) for program, rows in done.items()

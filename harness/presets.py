@@ -94,7 +94,7 @@ ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
 # A constant rate and no decay; all else is as in the base.
 REINFORCEMENT: Mapping[str, Any] = types.MappingProxyType(
     dict(
-        lora_rank=0, schedule_steps=0, grad_accumulation_steps=1, learning_rate=5e-4, warmup_steps=0,
+        lora_rank=0, schedule_steps=0, schedule_start=1, grad_accumulation_steps=1, learning_rate=5e-4, warmup_steps=0,
         final_lr_fraction=1.0, weight_decay=0.0, clip_norm=1.0, dropout=0.0, eval_every=10, checkpoint_every=0,
         chart_every=0, sample_every=0,
     )

@@ -304,9 +304,13 @@ def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Proc
         processes.join()
     prepare_jax()
     from harness.processes import first_alone, is_first
+    from harness.run.hardware import described_devices
     from harness.run.loop import train as run_training
     from harness.run.run_session import log_to_stderr, open_session
 
+    log_to_stderr(described_devices())
+    if run.config_file.exists():  # a run ends by the schedule that it began with
+        config = dataclasses.replace(config, schedule_start=run.config().schedule_start)
     pieces = pieces_of(run, config, pieces_folder)
     for line in pieces.describe(config) if pieces else ():
         log_to_stderr(f"  {line}")

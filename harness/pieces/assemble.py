@@ -32,7 +32,7 @@ from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to
 from harness.pieces.registry import WITHOUT_CACHE, has_segments
 from harness.pieces.zero1 import with_zero_step
-from harness.training.optimizer import make_optimizer
+from harness.training.optimizer import make_optimizer, of_updates
 from harness.training.recipe import Gradients, Recipe, default_recipe
 from harness.training.sharding import ShardingRule, path_names
 
@@ -49,7 +49,9 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
     rate = (
         own.learning_rate
         if schedule is None
-        else schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
+        else of_updates(
+            config, schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
+        )
     )
     if has_segments(config):
         story_loss = pieces.by_name.get("next_token_loss", adapt.mean_cross_entropy)

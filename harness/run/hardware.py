@@ -1,14 +1,18 @@
 """Hardware figures: peak FLOP rate, memory in use, and the FLOPs per trained token."""
 
 import functools
+import os
 import re
 import sys
 import time
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import psutil
 
+from commandline import invocation
+from commandline.text import counted
 from harness.model_config import ModelConfig
 
 # Peak rate in FLOP/s of dense bfloat16 matrix products (float16 on V100 and T4), from the vendors' data sheets.
@@ -21,14 +25,24 @@ PEAK_FLOPS = {
 # GPUs without TF32, whose float32 products use no tensor cores.
 FLOAT32_FLOPS = {"V100": 15.7e12, "T4": 8.1e12}
 MEASURED_SIZE = 1536
+NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")  # exists on Linux where the driver is loaded, also in containers
+
+
+def peak_flops(dtype: str) -> float | None:
+    """The peak rate of one of this machine's devices in FLOP/s in a dtype; None if the table does not have it, such as
+    that of a CPU."""
+    return listed_flops(jax.devices()[0].device_kind, dtype)
+
+
+def utilization(flops_per_s: float, dtype: str, devices: int) -> float | None:
+    """The share of the peak rate of so many devices that a program reaches; None where that is unknown."""
+    peak = peak_flops(dtype)
+    return None if peak is None else flops_per_s / (peak * devices)
 
 
 @functools.cache
-def peak_flops(dtype: str) -> float:
-    """The peak rate of one device in FLOP/s in a dtype: from the table, otherwise measured with large matrix
-    products."""
-    if listed := listed_flops(jax.devices()[0].device_kind, dtype):
-        return listed
+def product_rate(dtype: str) -> float:
+    """The rate of large matrix products in a dtype on one device in FLOP/s, measured now. Other programs lower it."""
     square = jnp.ones((MEASURED_SIZE, MEASURED_SIZE), jnp.dtype(dtype))
     product = jax.jit(lambda a: a @ a).lower(square).compile()
     seconds = []
@@ -51,6 +65,18 @@ def listed_flops(device_kind: str, dtype: str = "bfloat16") -> float | None:
     if dtype == "bfloat16" or device_kind.startswith("TPU"):
         return PEAK_FLOPS[name]
     return FLOAT32_FLOPS.get(name, PEAK_FLOPS[name] / 2)
+
+
+def described_devices() -> str:
+    """A sentence on the devices that JAX computes with, and on a GPU of NVIDIA that it leaves unused."""
+    devices = jax.devices()
+    kinds = ", ".join(dict.fromkeys(device.device_kind for device in devices))
+    sentence = f"JAX computes on {counted(len(devices), 'device')}: {kinds}."
+    unused = devices[0].platform == "cpu" and NVIDIA_DRIVER.exists() and "JAX_PLATFORMS" not in os.environ
+    if not unused:
+        return sentence
+    install = invocation.install(f"jax[cuda12]=={jax.__version__}")
+    return f"{sentence} This machine has a GPU of NVIDIA, which this JAX cannot use: run `{install}` (docs/gpu.md)."
 
 
 def flops_per_token(config: ModelConfig) -> float:

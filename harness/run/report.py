@@ -42,10 +42,11 @@ def report(session: Session) -> str:
             ("groups of equal rewards", f"{sum(entry['equal_groups'] for entry in metrics)}, which teach nothing"),
         ]
         charts = str(run.folder / "reward.svg")
+    utilizations = [entry["mfu"] for entry in metrics if entry["mfu"] is not None]
     rows += [
         ("updates skipped", str(last["skipped"])),
         ("tokens/s, median", f"{np.median([entry['tokens_per_s'] for entry in metrics]):,.0f}"),
-        ("model FLOP utilization", f"{np.median([entry['mfu'] for entry in metrics]):.1%}"),
+        *([("model FLOP utilization", f"{np.median(utilizations):.1%}")] if utilizations else []),
         ("memory, peak", f"{max(entry['memory'] for entry in metrics) / 1e9:.2f} GB"),
         ("charts", charts),
     ]

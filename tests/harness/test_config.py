@@ -144,4 +144,5 @@ def test_every_setting_is_described() -> None:
         "preset",
         "pieces",
         "imported",
+        "schedule_start",
     }
