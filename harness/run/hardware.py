@@ -68,10 +68,10 @@ def listed_flops(device_kind: str, dtype: str = "bfloat16") -> float | None:
 
 
 def described_devices() -> str:
-    """A sentence on the devices that JAX computes with, and on a GPU of NVIDIA that it leaves unused."""
+    """A sentence on the devices that JAX has, and on a GPU of NVIDIA that it leaves unused."""
     devices = jax.devices()
     kinds = ", ".join(dict.fromkeys(device.device_kind for device in devices))
-    sentence = f"JAX computes on {counted(len(devices), 'device')}: {kinds}."
+    sentence = f"JAX has {counted(len(devices), 'device')}: {kinds}."
     unused = devices[0].platform == "cpu" and NVIDIA_DRIVER.exists() and "JAX_PLATFORMS" not in os.environ
     if not unused:
         return sentence
