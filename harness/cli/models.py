@@ -18,6 +18,7 @@ from harness.cli.options import (
     chart_file,
     field_option,
     no_pieces_option,
+    open_imported,
     open_model,
     open_run,
     pieces_option,
@@ -25,11 +26,12 @@ from harness.cli.options import (
     root_option,
     step_option,
 )
-from harness.config import HUGGING_FACE
+from harness.config import HUGGING_FACE, MESSAGES
 from harness.errors import UsageError
 from harness.rl_config import CacheConfig
 from harness.settings import typed_settings
 
+IMPORTED_ROWS = 8  # of an imported model's context, which are evaluated at a time
 _SAMPLING_OPTIONS = (
     click.option("--temperature", type=float, default=0.8, show_default=True, help="0 is greedy."),
     click.option(
@@ -210,13 +212,14 @@ def evaluate(
     no_pieces: bool,
     root: Path,
 ) -> None:
-    """Evaluate a run on all validation data: loss, bits per byte.
+    """Evaluate a model: loss and bits per byte of a text, or problems solved.
 
-    Also prints the losses of a bigram and a unigram model. With --task, evaluates it on problems that are held out from
-    training; then MODEL may also be hf:DIR or hf:ORG/NAME.
+    A run is evaluated on all of its validation data, or on all of other data with --data; also prints the losses of a
+    bigram and a unigram model of its own. With --task, on problems that are held out from training. MODEL may also be
+    hf:DIR or hf:ORG/NAME, with --data or --task.
     """
-    if task is None and run_name.startswith(HUGGING_FACE):
-        raise UsageError(f"{run_name} is evaluated on a task; name one with --task.")
+    if task is None and spec is None and run_name.startswith(HUGGING_FACE):
+        raise UsageError(f"{run_name} has no data of its own; name a text with --data, or a task with --task.")
     if task is not None:
         if spec or field:
             raise UsageError("--task needs no --data and no --field.")
@@ -232,9 +235,19 @@ def evaluate(
     import jax
 
     from harness.data.batches import check_tokenizer
-    from harness.run.state import load_state
+    from harness.data.sources import is_generated
+    from harness.run.state import base_state, load_state
 
-    session = open_run(root, run_name, no_pieces=no_pieces, eval_batches=0)
+    is_run = not run_name.startswith(HUGGING_FACE)
+    if is_run:
+        session = open_run(root, run_name, no_pieces=no_pieces, eval_batches=0)
+    elif no_pieces or step is not None:
+        raise UsageError(f"--step and --no-pieces need a run; {run_name} is none.")
+    else:
+        session = open_imported(run_name)
+        packing = "padded" if field == MESSAGES else "packed"  # as in a run that is fine-tuned from it
+        config = replace(session.config, packing=packing, batch_size=IMPORTED_ROWS, eval_batches=0)
+        session = replace(session, config=config)
     if spec is not None:
         session = session.evaluated_on(spec, field or session.config.field)
     elif field is not None:
@@ -243,11 +256,17 @@ def evaluate(
     if spec is not None:
         for note in (*data.notes, *check_tokenizer(session.config, data)):
             terminal.echo(note, err=True)
-    step, state = load_state(session, step)
+    if is_run:
+        step, state = load_state(session, step)
+        named = f"Run {run_name}, step {step}"
+    else:
+        state, named = base_state(session), run_name
     with jax.set_mesh(session.mesh):
         loss = session.validate(state)
     tokens, name = data.validation, f"{data.name}, " if spec else ""
-    click.echo(f"Run {run_name}, step {step}, on {name}{len(tokens.ends):,} stories of {len(tokens):,} tokens")
+    number = len(tokens.ends)
+    texts = f"{number:,} stories" if is_generated(spec or session.config.data) else counted(number, "text")
+    click.echo(f"{named}, on {name}{texts} of {len(tokens):,} tokens")
     click.echo(f"  loss           {loss:.4f} nats per token")
     click.echo(f"  perplexity     {math.exp(min(loss, 700)):.3f}")
     if (bits := session.bits_per_byte(loss)) is not None:

@@ -27,7 +27,7 @@ from harness.settings import typed_settings
 
 
 @click.command()
-@click.option("--run", "name", metavar="NAME", help="Name of the run. [default: the preset's name]")
+@click.option("--run", "name", metavar="NAME", help="Name of the run. [default: that of the data, or of the preset]")
 @click.option(
     "--preset",
     "preset_name",
@@ -58,13 +58,37 @@ def train(
     """
     from harness.run.folder import Run
 
-    run = Run(root / _checked(name or preset_name or "pocket"))
+    start, typed = preset(preset_name or "pocket"), typed_settings(settings, flags)
+    run = Run(root / _checked(name or _default_name(start, preset_name, typed)))
+    if name is None and run.config_file.exists():
+        _check_data(run, start, typed)
     # Without a preset, the options change the settings that an existing run already has.
     resumes = run.config_file.exists() and not preset_name
-    config = run.config() if resumes else preset(preset_name or "pocket")
-    config = config.with_options(typed_settings(settings, flags))
+    config = (run.config() if resumes else start).with_options(typed)
     if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
         _report(session)
+
+
+def _default_name(start: Config, preset_name: str | None, typed: dict[str, str]) -> str:
+    """The name of a run without --run: that of its data, with a preset that is typed; of a preset's own data, the
+    preset's."""
+    from harness.data.sources import short_name
+
+    data = short_name(typed.get("data", start.data))
+    if not data or data == short_name(start.data):
+        return start.preset
+    return f"{data}-{preset_name}" if preset_name else data
+
+
+def _check_data(run: Any, start: Config, typed: dict[str, str]) -> None:
+    """Raises UsageError if a command without --run would continue a run that was trained on other data than it
+    names."""
+    trained, named = run.config().data, typed.get("data", start.data)
+    if trained != named:
+        raise UsageError(
+            f"The run {run.folder} was trained on {trained}, not on {named}. Resume it with `harness resume "
+            f"{run.folder.name}`, or start another run with --run NAME."
+        )
 
 
 @click.command()

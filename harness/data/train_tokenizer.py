@@ -29,6 +29,8 @@ from harness.errors import HarnessError, UsageError
 VERSION = 1  # of trained tokenizers in the cache
 HELD_OUT_EVERY, BLOCK = 50, 2048  # blocks, and characters of one
 
+BYTES_FOR_A_TOKEN, FEWEST, MOST = 64, 512, 32_768  # of text; of tokens in a tokenizer that is suggested
+
 Pair = tuple[bytes, bytes]
 
 
@@ -105,6 +107,12 @@ def train(counts: Counter[str]) -> Iterator[bytes]:
         for pair in changed:
             heapq.heappush(heap, Candidate(frequency[pair], pair))
         yield best[0] + best[1]
+
+
+def fitting_size(size: int) -> int:
+    """The number of tokens for a text of so many bytes: a power of two, of which each token occurs often enough to be
+    learned."""
+    return min(max(1 << (max(size // BYTES_FOR_A_TOKEN, 1).bit_length() - 1), FEWEST), MOST)
 
 
 def held_out(parts: Iterable[Part], *, validation: bool) -> Iterator[str]:

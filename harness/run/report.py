@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from harness.run.baselines import read_baselines
-from harness.run.epochs import epochs, long_past_best
+from harness.run.epochs import epochs, long_past_best, rounded
 from harness.run.folder import training_seconds
 from harness.run.run_session import Session
 
@@ -48,7 +48,7 @@ def report(session: Session) -> str:
         charts = str(run.folder / "reward.svg")
     utilizations = [entry["mfu"] for entry in metrics if entry["mfu"] is not None]
     rows += [
-        *((f"epochs of {name}", f"{number:.1f}") for name, number in epochs(session, last["step"]).items()),
+        *((f"epochs of {name}", rounded(number)) for name, number in epochs(session, last["step"]).items()),
         ("updates skipped", str(last["skipped"])),
         ("tokens/s, median", f"{np.median([entry['tokens_per_s'] for entry in metrics]):,.0f}"),
         *([("model FLOP utilization", f"{np.median(utilizations):.1%}")] if utilizations else []),

@@ -188,7 +188,7 @@ def test_what_is_said_of_the_data() -> None:
     summary = "x.txt: 45 tokens for training, 45 for validation, 4.39 bytes per token."
     assert check_data(config_of(), prepared) == ["One NUL.", summary]
     padded = check_data(config_of(packing="padded"), prepared)
-    assert padded[2:] == ["2 of 4 stories exceed the context of 5 and are split across rows."]
+    assert padded[2:] == ["2 of 4 texts exceed the context of 5 and are split across rows."]
     # Pieces of 6; 6, 2; five of 6 and one of 5; 2: the two of 2 share a row.
     segments = check_data(config_of(packing="segments"), prepared)
     assert segments[2:] == ["x.txt: 9 rows for training, of which 5.6% is padding.", *padded[2:]]

@@ -118,7 +118,7 @@ def test_the_commands_for_own_text(harness_here: Harness, poems: Config, tmp_pat
     (tmp_path / "other.txt").write_text(POEM[:300], "utf-8")
     evaluated = harness_here("eval", "mine", "--data", "other.txt")
     assert evaluated.code == 0, evaluated.err
-    assert evaluated.out.startswith("Run mine, step 2, on other.txt, 1 stories of ")
+    assert evaluated.out.startswith("Run mine, step 2, on other.txt, 1 text of ")
     assert "bits per byte" in evaluated.out
     tuned = harness_here(
         "finetune",
