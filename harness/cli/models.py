@@ -3,7 +3,7 @@
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import click
 
 from commandline import files, terminal
 from commandline.text import counted
+from harness.cli import stories
 from harness.cli.options import (
     DATA_HELP,
     chart_file,
@@ -98,14 +99,21 @@ def sample(
         terminal.echo(note, err=True)
     alone = number == 1  # shown token by token
     samples = [session.tokens(model, ids, sampling)] if alone else session.samples(model, [ids] * number, sampling)
+    answers, length = session.template is not None, 0
+
+    def counted_tokens(tokens: Iterable[int]) -> Iterator[int]:
+        nonlocal length
+        for length, token in enumerate(tokens, 1):  # noqa: B007
+            yield token
+
     for index, tokens in enumerate(samples):
         if index:
             click.echo("\n" + "-" * 8)
-        click.echo(prompt, nl=session.template is not None)
-        for text in stream_text(tokenizer, iter(tokens)):
-            click.echo(text, nl=False)
-            sys.stdout.flush()
-        click.echo()
+        stories.tell(stream_text(tokenizer, counted_tokens(tokens)), prompt, apart=answers)
+    ended = [stories.ending(length, max_tokens, "answer" if answers else "story")] if alone else []
+    likelier = f"--seed {seed + 1}, --temperature {temperature / 2:g} for likelier words" if temperature else ""
+    others = f"Others: {likelier or '--temperature 0.8'}, or the playground of `grade web`."
+    stories.close(" ".join([*ended, others]))
 
 
 @click.command()
@@ -127,7 +135,7 @@ def chat(
     prepare_jax()
     from commandline.progress import working
     from harness.model.sampling import Sampling
-    from harness.run.chat import GREETING, GREETING_OF_DIALOGUES, Chat
+    from harness.run.chat import Chat, Prompt, greeting
     from harness.run.signals import noted
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
@@ -135,23 +143,30 @@ def chat(
     chat = Chat(session, model, sampling)
     with working("compiling"):
         chat.warm_up()
-    terminal.echo(GREETING_OF_DIALOGUES if session.template else GREETING)
+    terminal.echo(greeting(session))
     for line in _typed_lines():
         try:
+            wrapping = stories.Wrapping()
             with noted(signal.SIGINT) as interrupted:
                 for text in chat.answer(line):
-                    click.echo(text, nl=False)
+                    shown = wrapping.add(text)
+                    click.echo(
+                        stories.set_off(shown + wrapping.rest()) if isinstance(text, Prompt) else shown, nl=False
+                    )
                     sys.stdout.flush()
                     if interrupted:
                         break
+            click.echo(wrapping.rest(), nl=False)
             if chat.ended:
                 return
         except UsageError as error:
             terminal.echo(str(error), err=True)
             continue
         except KeyboardInterrupt:
-            pass
+            interrupted = [True]
         click.echo()
+        if chat.tokens and not interrupted and (not session.template or chat.tokens == max_tokens):
+            stories.close(f"{stories.ending(chat.tokens, max_tokens, 'story')} /again writes another one.")
 
 
 def _typed_lines() -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from commandline import terminal
+from harness.cli import stories
 from harness.cli.options import (
     DATA_HELP,
     TOKENIZER_HELP,
@@ -359,7 +360,11 @@ def _report(session: Any, *, err: bool = False) -> None:
         if session.config.reward and count() == 1:
             before = sample_text(session, session.functions.model(initial_state(session)[0]))
             samples = {f"A sample from {session.config.base}, before": before, f"After {step} updates": sample}
+        begins = session.prompt
         for title, text in samples.items():
-            click.echo(f"\n{title}:\n\n{text}", err=err)
+            click.echo(f"\n{title}:\n", err=err)
+            prompt = begins if text.startswith(begins) else ""
+            stories.tell([text.removeprefix(prompt)], prompt, err=err)
     click.echo(err=err)
-    terminal.echo(f"More samples: `harness sample {session.run.folder.name}`", err=err)
+    name = session.run.folder.name
+    terminal.echo(f"More samples: `harness sample {name}`, or the playground of `grade web`.", err=err)
