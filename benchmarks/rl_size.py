@@ -15,12 +15,12 @@ from pathlib import Path
 
 import jax
 from flax import nnx
-from training_size import BF16, F32, activations, logits
 
 from harness.config import Config
 from harness.hugging_face.load import read_config
 from harness.presets import reinforcement
-from harness.run.hardware import PEAK_FLOPS
+from harness.run.estimate import F32, activations, logits
+from harness.run.hardware import PEAK_FLOPS, device_named
 from harness.training.recipe import default_model
 
 QWEN = {
@@ -37,6 +37,7 @@ QWEN = {
     "tie_word_embeddings": True,
     "hidden_act": "silu",
 }
+BF16 = 2  # bytes of a number
 SHARE = 0.35  # of an H100's peak in bfloat16, which the train step had in benchmarks/gpu.py
 
 
@@ -71,13 +72,14 @@ def main(file: Path, lora_rank: int, prompts: int, group: int, context: int, mic
     block, answer = 16, context - config.prompt_tokens
     blocks = prompts * (config.prompt_tokens // block) + rows * (answer // 2 // block + 1)
     paged = cache * blocks * block // (rows * context)
+    card = device_named("H100", config.dtype)
     memory = {
         f"parameters with adapters, float32 ({every / 1e6:.0f} million)": every * F32,
         f"gradients and two moments of {trained / 1e6:.1f} million": 3 * trained * F32,
         "the base for the KL divergence, float32 (none with adapters)": full_base * F32,
         f"cache of {rows} continuations, bfloat16": cache,
         f"activations of {microbatch} rows, estimated": activations(config, microbatch * context),
-        "logits, float32, of one chunk and its gradient": logits(config),
+        "logits, float32, of one chunk and its gradient": logits(config, microbatch * context, card.usable),
     }
     print(f"{file}: rank {lora_rank or 'none'}, {prompts} prompts of {group} continuations, context {context}")
     for name, size in memory.items():

@@ -6,7 +6,9 @@ from typing import Any
 from harness.data.batches import Mixture
 from harness.run.run_session import Session
 
-BY_HEART = 20  # epochs of a text after which the sentence on them says what to do
+BY_HEART = (
+    10  # epochs from which on the sentence says what to do: a text of 60 kB is known by heart after about as many
+)
 VALIDATIONS = 3  # without a new best, before the best is long past
 
 

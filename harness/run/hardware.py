@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import jax
@@ -12,7 +13,9 @@ import jax.numpy as jnp
 import psutil
 
 from commandline import invocation
+from commandline.spelling import nearest
 from commandline.text import counted
+from harness.errors import UsageError
 from harness.model_config import ModelConfig
 
 # Peak rate in FLOP/s of dense bfloat16 matrix products (float16 on V100 and T4), from the vendors' data sheets.
@@ -22,6 +25,13 @@ PEAK_FLOPS = {
     "L4": 121e12, "V100": 125e12, "T4": 65e12, "RTX 5090": 209e12, "RTX 4090": 165e12, "RTX 3090": 71e12,
     "v4": 275e12, "v5 lite": 197e12, "v5e": 197e12, "v5": 459e12, "v5p": 459e12, "v6 lite": 918e12, "v6e": 918e12,
 }  # fmt: skip
+# Memory in GB, of the smallest card of a name
+MEMORY_GB = {
+    "GB200": 186, "B200": 180, "GH200": 96, "H200": 141, "H100": 80, "H100 NVL": 94, "H100 PCIe": 80, "A100": 40,
+    "A30": 24, "A10": 24, "A10G": 24, "L40S": 48, "L40": 48, "L4": 24, "V100": 16, "T4": 16, "RTX 5090": 32,
+    "RTX 4090": 24, "RTX 3090": 24, "v4": 32, "v5 lite": 16, "v5e": 16, "v5": 95, "v5p": 95, "v6 lite": 32, "v6e": 32,
+}  # fmt: skip
+OF_A_GPU = 0.75  # of its memory, which JAX takes by default
 # GPUs without TF32, whose float32 products use no tensor cores.
 FLOAT32_FLOPS = {"V100": 15.7e12, "T4": 8.1e12}
 MEASURED_SIZE = 1536
@@ -65,6 +75,41 @@ def listed_flops(device_kind: str, dtype: str = "bfloat16") -> float | None:
     if dtype == "bfloat16" or device_kind.startswith("TPU"):
         return PEAK_FLOPS[name]
     return FLOAT32_FLOPS.get(name, PEAK_FLOPS[name] / 2)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device to estimate for."""
+
+    name: str
+    flops: float  # FLOP/s in the dtype of a run
+    usable: int  # bytes that JAX takes of an accelerator's memory; 0 for a CPU
+    all: int  # bytes of memory
+    is_listed: bool  # whether the rate is from the table; otherwise it was measured
+
+    @property
+    def usable_or_all(self) -> int:
+        """The bytes that there are for a run."""
+        return self.usable or self.all
+
+
+def device_named(name: str, dtype: str) -> Device:
+    """A device of the table. Raises UsageError, naming the nearest ones, if it has none of that name."""
+    if name not in PEAK_FLOPS:
+        close = " or ".join(nearest(name, PEAK_FLOPS, 2)) or ", ".join(PEAK_FLOPS)
+        raise UsageError(f"--device {name} is not known; it could be {close}.")
+    memory, flops = MEMORY_GB[name] * 10**9, listed_flops(name, dtype)
+    assert flops is not None
+    return Device(name, flops, int(OF_A_GPU * memory), memory, is_listed=True)
+
+
+def device_here(dtype: str) -> Device:
+    """The first of this machine's devices. Where its rate is not in the table, it is measured."""
+    device = jax.devices()[0]
+    memory = (device.memory_stats() or {}).get("bytes_limit", 0)
+    listed = peak_flops(dtype)
+    everything = memory or psutil.virtual_memory().total
+    return Device(device.device_kind, listed or product_rate(dtype), memory, everything, is_listed=listed is not None)
 
 
 def described_devices() -> str:
