@@ -188,7 +188,7 @@ def test_what_is_said_of_the_data() -> None:
     summary = "x.txt: 45 tokens for training, 45 for validation, 4.39 bytes per token."
     assert check_data(config_of(), prepared) == ["One NUL.", summary]
     padded = check_data(config_of(packing="padded"), prepared)
-    assert padded[2:] == ["2 of 4 texts exceed the context of 5 and are split across rows."]
+    assert padded[2:] == ["2 of 4 stories exceed the context of 5 and are split across rows."]
     # Pieces of 6; 6, 2; five of 6 and one of 5; 2: the two of 2 share a row.
     segments = check_data(config_of(packing="segments"), prepared)
     assert segments[2:] == ["x.txt: 9 rows for training, of which 5.6% is padding.", *padded[2:]]
@@ -198,8 +198,8 @@ def test_a_tokenizer_that_does_not_fit_is_named_with_the_remedy() -> None:
     prepared = replace(prepared_of([30, 30]), bytes=(100, 20))
     *_, said = check_data(config_of(), prepared)
     assert said.startswith("The tokenizer pocket-2k does not fit x.txt: 1.03 bytes per token, below 2.")
-    assert "--tokenizer train:4096" in said
-    assert "`harness tokenizer train x.txt`" in said
+    assert "--tokenizer train:512" in said
+    assert "`harness tokenizer train x.txt --vocab 512`" in said
     assert "comes from the base" in check_data(replace(config_of(), base="pocket"), prepared)[-1]
     assert len(check_data(replace(config_of(), objective="copy"), prepared)) == 1
 
