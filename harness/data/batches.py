@@ -246,6 +246,8 @@ def check_tokenizer(config: Config, part: Prepared) -> list[str]:
             f"{said} It comes from the base, which has hardly seen such text. A run without a base can have its own."
         ]
     size = fitting_size(sum(part.bytes))
+    if config.tokenizer == f"{TRAIN}{size}":  # it fits as well as any
+        return []
     return [
         f"{said} Train one on this text with --tokenizer {TRAIN}{size} and another --run NAME, or with "
         f"`harness tokenizer train {part.name} --vocab {size}`, which writes a file for several runs."
