@@ -59,6 +59,8 @@ def test_a_run_says_its_epochs_and_that_its_best_validation_is_long_past(tiny: C
     assert f"that of step {best['step']}" in past[0]
     assert f"The best validation loss is that of step {best['step']}. After it" in report(session)
     assert "epochs of stories.txt" in report(session)
+    assert "utilization" not in report(session)  # the peak rate of a CPU is unknown
+    assert {entry["mfu"] for entry in session.run.metrics()} == {None}
 
 
 @pytest.mark.fast
