@@ -13,7 +13,7 @@ from commandline.text import counted
 class Wrapping:
     """Breaks a text at words while its parts come. Where the stream is no terminal, the text stays as it is.
 
-    Words longer than a line are not broken. Scripts without spaces may break between any two wide characters.
+    Only a word that is longer than a line is broken. Scripts without spaces may break between any two wide characters.
     """
 
     def __init__(self, *, err: bool = False) -> None:
