@@ -79,9 +79,9 @@ def main() -> None:
     run = Run()
     found = alternately({name: [__file__, "--serve", name] for name in PROGRAMS}, run.rounds(6))
 
-    from harness.run.hardware import flops_per_token, peak_flops
+    from harness.run.hardware import flops_per_token, product_rate
 
-    limit = peak_flops("float32") / flops_per_token(CONFIG)
+    limit = product_rate("float32") / flops_per_token(CONFIG)
     speeds = {name: [each["tokens/s"] for each in rows[1:]] for name, rows in found.items()}
     memory = {name: rows[-1]["GB"] for name, rows in found.items()}
     for name in PROGRAMS:

@@ -34,9 +34,9 @@ def can_redraw(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def has_colors() -> bool:
-    """Whether to write ANSI styles to stdout: not where NO_COLOR or TERM=dumb forbid it."""
-    return can_redraw(sys.stdout) and not os.environ.get("NO_COLOR")
+def has_colors(stream: TextIO | None = None) -> bool:
+    """Whether to write ANSI styles to stdout, or to the given stream: not where NO_COLOR or TERM=dumb forbid it."""
+    return can_redraw(stream or sys.stdout) and not os.environ.get("NO_COLOR")
 
 
 def wrap(text: str, columns: int, indent: int = 0, first: str | None = None) -> list[str]:

@@ -113,6 +113,9 @@ class OptimizerConfig(Settings):
         allowed=Range(at_least=0, below=1),
     )
     seed: int = setting(0, "seed of the initialization, the data order and dropout", allowed=SEEDS)
+    # The step of the schedule whose rate the first update takes. 0 in runs from before this field, whose first update
+    # had 1e-5 of the peak; nobody sets it.
+    schedule_start: int = 1
 
     def rules(self) -> Rules:
         """Which settings of the optimization conflict."""
@@ -338,7 +341,7 @@ class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerCo
         Raises UsageError if the file is not such a record.
         """
         try:
-            settings: dict[str, Any] = {"vocab_multiple": 1}  # of 0.2.0, before this setting
+            settings: dict[str, Any] = {"vocab_multiple": 1, "schedule_start": 0}  # of runs from before these fields
             for key, value in json.loads(path.read_text("utf-8")).items():
                 name, values = RENAMED.get(key, (key, {}))
                 settings[name] = values.get(value, value) if values else value

@@ -10,6 +10,9 @@ from harness.config import HUGGING_FACE, Config
 from harness.errors import UsageError
 from harness.model_config import ModelConfig
 
+LLAMA: Mapping[str, Any] = types.MappingProxyType(
+    dict(positions="rope", norm_kind="rmsnorm", activation="swiglu", bias=False)
+)
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
     {
         "pocket": (
@@ -65,6 +68,30 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
                 eval_every=50,
             ),
         ),
+        "gpu-10m": (
+            "10 million parameters in Llama's blocks, bfloat16; wants one GPU and 200 million tokens",
+            dict(
+                tokenizer="train:8192", data="tinystories", context=512, d_model=320, num_heads=5, d_ff=864, num_layers=6,
+                **LLAMA, dtype="bfloat16", batch_size=64, steps=6100, warmup_steps=200, learning_rate=1e-3,
+                final_lr_fraction=0.1, eval_every=300,
+            ),
+        ),
+        "gpu-30m": (
+            "30 million parameters, likewise; wants one GPU and 600 million tokens",
+            dict(
+                tokenizer="train:8192", data="tinystories", context=512, d_model=512, num_heads=8, d_ff=1376, num_layers=8,
+                **LLAMA, dtype="bfloat16", batch_size=128, grad_accumulation_steps=4, steps=9000, warmup_steps=300,
+                learning_rate=8e-4, final_lr_fraction=0.1, eval_every=500,
+            ),
+        ),
+        "gpu-70m": (
+            "70 million parameters, likewise; wants one GPU and 1.4 billion tokens",
+            dict(
+                tokenizer="train:16384", data="tinystories", context=1024, d_model=768, num_heads=12, d_ff=2048,
+                num_layers=8, **LLAMA, dtype="bfloat16", batch_size=128, grad_accumulation_steps=8, steps=10_700,
+                warmup_steps=400, learning_rate=7e-4, final_lr_fraction=0.1, eval_every=500,
+            ),
+        ),
         "gpt2-small": (
             "GPT-2 small: 12 blocks of width 768, context 1024, bfloat16; needs a GPU",
             dict(
@@ -94,7 +121,7 @@ ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
 # A constant rate and no decay; all else is as in the base.
 REINFORCEMENT: Mapping[str, Any] = types.MappingProxyType(
     dict(
-        lora_rank=0, schedule_steps=0, grad_accumulation_steps=1, learning_rate=5e-4, warmup_steps=0,
+        lora_rank=0, schedule_steps=0, schedule_start=1, grad_accumulation_steps=1, learning_rate=5e-4, warmup_steps=0,
         final_lr_fraction=1.0, weight_decay=0.0, clip_norm=1.0, dropout=0.0, eval_every=10, checkpoint_every=0,
         chart_every=0, sample_every=0,
     )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from commandline import terminal
+from harness.cli import stories
 from harness.cli.options import (
     DATA_HELP,
     TOKENIZER_HELP,
@@ -27,7 +28,7 @@ from harness.settings import typed_settings
 
 
 @click.command()
-@click.option("--run", "name", metavar="NAME", help="Name of the run. [default: the preset's name]")
+@click.option("--run", "name", metavar="NAME", help="Name of the run. [default: that of the data, or of the preset]")
 @click.option(
     "--preset",
     "preset_name",
@@ -58,13 +59,37 @@ def train(
     """
     from harness.run.folder import Run
 
-    run = Run(root / _checked(name or preset_name or "pocket"))
+    start, typed = preset(preset_name or "pocket"), typed_settings(settings, flags)
+    run = Run(root / _checked(name or _default_name(start, preset_name, typed)))
+    if name is None and run.config_file.exists():
+        _check_data(run, start, typed)
     # Without a preset, the options change the settings that an existing run already has.
     resumes = run.config_file.exists() and not preset_name
-    config = run.config() if resumes else preset(preset_name or "pocket")
-    config = config.with_options(typed_settings(settings, flags))
+    config = (run.config() if resumes else start).with_options(typed)
     if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
         _report(session)
+
+
+def _default_name(start: Config, preset_name: str | None, typed: dict[str, str]) -> str:
+    """The name of a run without --run: that of its data, with a preset that is typed; of a preset's own data, the
+    preset's."""
+    from harness.data.sources import short_name
+
+    data = short_name(typed.get("data", start.data))
+    if not data or data == short_name(start.data):
+        return start.preset
+    return f"{data}-{preset_name}" if preset_name else data
+
+
+def _check_data(run: Any, start: Config, typed: dict[str, str]) -> None:
+    """Raises UsageError if a command without --run would continue a run that was trained on other data than it
+    names."""
+    trained, named = run.config().data, typed.get("data", start.data)
+    if trained != named:
+        raise UsageError(
+            f"The run {run.folder} was trained on {trained}, not on {named}. Resume it with `harness resume "
+            f"{run.folder.name}`, or start another run with --run NAME."
+        )
 
 
 @click.command()
@@ -304,9 +329,13 @@ def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Proc
         processes.join()
     prepare_jax()
     from harness.processes import first_alone, is_first
+    from harness.run.hardware import described_devices
     from harness.run.loop import train as run_training
     from harness.run.run_session import log_to_stderr, open_session
 
+    log_to_stderr(described_devices())
+    if run.config_file.exists():  # a run ends by the schedule that it began with
+        config = dataclasses.replace(config, schedule_start=run.config().schedule_start)
     pieces = pieces_of(run, config, pieces_folder)
     for line in pieces.describe(config) if pieces else ():
         log_to_stderr(f"  {line}")
@@ -331,7 +360,11 @@ def _report(session: Any, *, err: bool = False) -> None:
         if session.config.reward and count() == 1:
             before = sample_text(session, session.functions.model(initial_state(session)[0]))
             samples = {f"A sample from {session.config.base}, before": before, f"After {step} updates": sample}
+        begins = session.prompt
         for title, text in samples.items():
-            click.echo(f"\n{title}:\n\n{text}", err=err)
+            click.echo(f"\n{title}:\n", err=err)
+            prompt = begins if text.startswith(begins) else ""
+            stories.tell([text.removeprefix(prompt)], prompt, err=err)
     click.echo(err=err)
-    terminal.echo(f"More samples: `harness sample {session.run.folder.name}`", err=err)
+    name = session.run.folder.name
+    terminal.echo(f"More samples: `harness sample {name}`, or the playground of `grade web`.", err=err)

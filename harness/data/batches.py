@@ -9,8 +9,10 @@ import numpy as np
 from jaxtyping import Int32
 
 from commandline.text import counted
-from harness.config import Config
+from harness.config import TRAIN, Config
+from harness.data.sources import is_generated
 from harness.data.token_files import CONTEXT, FITS, Prepared, Tokens
+from harness.data.train_tokenizer import fitting_size
 from harness.errors import UsageError
 
 # In rows, an id below 0 is no target. Padding is no token, so the logits of a padding input are ignored. Numbers below
@@ -204,9 +206,11 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
     ends = prepared.train.ends
     longer = int((np.diff(ends, prepend=0) > config.context + 1).sum())
     if config.packing != "packed" and longer:
-        texts = "dialogues" if config.has_dialogues else "stories"
+        texts = "dialogues" if config.has_dialogues else "stories" if is_generated(config.data) else "texts"
         notes.append(
             f"{longer:,} of {len(ends):,} {texts} exceed the context of {config.context} and are split across rows."
+            if len(ends) > 1
+            else f"The text exceeds the context of {config.context} and is split across rows."
         )
     return notes
 
@@ -241,9 +245,12 @@ def check_tokenizer(config: Config, part: Prepared) -> list[str]:
         return [
             f"{said} It comes from the base, which has hardly seen such text. A run without a base can have its own."
         ]
+    size = fitting_size(sum(part.bytes))
+    if config.tokenizer == f"{TRAIN}{size}":  # it fits as well as any
+        return []
     return [
-        f"{said} Train one on this text with --tokenizer train:4096 and a new --run NAME, or with "
-        f"`harness tokenizer train {part.name}`, which writes a file for several runs."
+        f"{said} Train one on this text with --tokenizer {TRAIN}{size} and another --run NAME, or with "
+        f"`harness tokenizer train {part.name} --vocab {size}`, which writes a file for several runs."
     ]
 
 

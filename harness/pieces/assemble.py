@@ -33,7 +33,7 @@ from harness.pieces.load import Pieces, attribute_errors_to
 from harness.pieces.model_pieces import WITHOUT_CACHE
 from harness.pieces.spec import has_segments
 from harness.pieces.zero1 import with_zero_step
-from harness.training.optimizer import make_optimizer
+from harness.training.optimizer import make_optimizer, of_updates
 from harness.training.sharding import ShardingRule, path_names
 from harness.training.train_step import Gradients, Recipe, default_recipe
 
@@ -50,7 +50,9 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
     rate = (
         own.learning_rate
         if schedule is None
-        else schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
+        else of_updates(
+            config, schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
+        )
     )
     if has_segments(config):
         story_loss = pieces.by_name.get("next_token_loss", adapt.mean_cross_entropy)

@@ -11,7 +11,7 @@ import jax
 
 from harness import processes
 from harness.errors import HarnessError
-from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
+from harness.run.hardware import flops_per_token, memory_bytes, utilization
 from harness.run.metrics_file import MetricsWriter
 from harness.run.run_session import Log, Session
 from harness.training.train_step import StepMetrics
@@ -46,7 +46,6 @@ class Metrics:
         self._was_finite = True
         self._said = len(self.lines)  # of the lines, so many came before the last sentence of the log
         self._token_flops = flops_per_token(config)
-        self._peak_flops = peak_flops(config.dtype) * session.mesh.size
         self._memory = memory_bytes()
         self._clock = time.perf_counter()
 
@@ -80,6 +79,7 @@ class Metrics:
         tokens_per_s = targets / (now - self._clock)
         self._tokens += targets
         self._clock = now
+        mfu = utilization(tokens_per_s * self._token_flops, self.session.config.dtype, self.session.mesh.size)
         line = {
             "step": pending.step,
             "loss": loss,
@@ -93,7 +93,7 @@ class Metrics:
             **{name: float(value) for name, value in pending.metrics.more.items()},
             "time": round(time.time(), 3),
             "tokens_per_s": round(tokens_per_s, 1),
-            "mfu": round(tokens_per_s * self._token_flops / self._peak_flops, 4),
+            "mfu": None if mfu is None else round(mfu, 4),
             "memory": self._memory,
         }
         self.lines.append(line)

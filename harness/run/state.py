@@ -206,10 +206,15 @@ def _loaded_by_piece(pieces: Pieces, config: Config, tensors: dict[str, np.ndarr
     return by_dotted_name(nnx.state(model, nnx.Param)).get
 
 
+def base_state(session: Session) -> Any:
+    """The state that a run of this session would start from; the optimizer's arrays have shapes only. Raises UsageError
+    as `initial_state` does."""
+    return completed(session, session.functions.abstract_state)
+
+
 def base_model(session: Session) -> Any:
-    """The model that a run of this session would start from, without an optimizer. Raises UsageError as `initial_state`
-    does."""
-    return session.functions.model(completed(session, session.functions.abstract_state))
+    """The model of `base_state`."""
+    return session.functions.model(base_state(session))
 
 
 def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:

@@ -14,7 +14,7 @@ from jax.profiler import ProfileData
 
 from harness.pieces.load import attribute_errors_to
 from harness.run.batch_source import open_feed
-from harness.run.hardware import flops_per_token, peak_flops
+from harness.run.hardware import flops_per_token, utilization
 from harness.run.run_session import Session
 from harness.training.sharding import path_names
 
@@ -43,7 +43,7 @@ class Profile:
     batch_size: int
     step: float
     tokens_per_s: float
-    mfu: float
+    mfu: float | None  # None where the peak rate of the device is unknown
     flops: float  # per step, by `flops_per_token`
     compiler_flops: float  # per step and device, by XLA, which counts the body of a loop once
     memory: dict[str, int]  # bytes on one device
@@ -98,7 +98,7 @@ def profile(session: Session, steps: int, folder: Path) -> Profile:
         config.batch_size,
         seconds / steps,
         tokens / seconds,
-        flops / seconds / (peak_flops(config.dtype) * session.mesh.size),
+        utilization(flops / seconds, config.dtype, session.mesh.size),
         flops / steps,
         float((compiled.cost_analysis() or {}).get("flops", math.nan)),
         memory_by_part(session, compiled),
@@ -191,7 +191,7 @@ def table(profiles: list[Profile]) -> str:
         ("", [f"batch {each.batch_size}" for each in profiles]),
         ("  step", [f"{each.step * 1e3:,.2f} ms" for each in profiles]),
         ("  tokens/s", [f"{each.tokens_per_s:,.0f}" for each in profiles]),
-        ("  model FLOP utilization", [f"{each.mfu:.1%}" for each in profiles]),
+        ("  model FLOP utilization", ["unknown" if each.mfu is None else f"{each.mfu:.1%}" for each in profiles]),
         ("  FLOPs per step, from the sizes of the model", [f"{each.flops:.3g}" for each in profiles]),
         ("  FLOPs per step, by XLA (loop bodies count once)", [f"{each.compiler_flops:.3g}" for each in profiles]),
         ("Memory of a device", []),

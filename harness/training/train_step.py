@@ -21,7 +21,7 @@ from harness.model.general import make_gpt
 from harness.model.lora import add_adapters
 from harness.model.loss import token_loss
 from harness.model.segments import Segments
-from harness.training.optimizer import learning_rate, make_optimizer, skipped_updates
+from harness.training.optimizer import learning_rate, make_optimizer, of_updates, skipped_updates
 from harness.training.sharding import AVERAGE, MODEL, ShardingRule, by_dotted_name, shardings
 
 # (model, batch, dropout key or None) -> the sum of the losses of all targets, in nats, and their number; then, if there
@@ -61,7 +61,7 @@ def default_recipe(config: Config, mesh: Mesh | None = None) -> Recipe:
         validation_loss_sum=loss_sum,
         gradients=functools.partial(mean_gradients, microbatches=config.grad_accumulation_steps, trained=trained),
         optimizer=make_optimizer(config),
-        learning_rate=learning_rate(config),
+        learning_rate=of_updates(config, learning_rate(config)),
         trained=trained,
         ema_decay=config.ema_decay,
     )

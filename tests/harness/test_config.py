@@ -151,4 +151,5 @@ def test_every_setting_is_described() -> None:
         "preset",
         "pieces",
         "imported",
+        "schedule_start",
     }

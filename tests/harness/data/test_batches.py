@@ -198,8 +198,8 @@ def test_a_tokenizer_that_does_not_fit_is_named_with_the_remedy() -> None:
     prepared = replace(prepared_of([30, 30]), bytes=(100, 20))
     *_, said = check_data(config_of(), prepared)
     assert said.startswith("The tokenizer pocket-2k does not fit x.txt: 1.03 bytes per token, below 2.")
-    assert "--tokenizer train:4096" in said
-    assert "`harness tokenizer train x.txt`" in said
+    assert "--tokenizer train:512" in said
+    assert "`harness tokenizer train x.txt --vocab 512`" in said
     assert "comes from the base" in check_data(replace(config_of(), base="pocket"), prepared)[-1]
     assert len(check_data(replace(config_of(), objective="copy"), prepared)) == 1
 

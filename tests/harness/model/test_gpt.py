@@ -178,7 +178,7 @@ def test_one_story_gives_the_same_logits_as_in_a_batch(config: Config) -> None:
     np.testing.assert_allclose(logits_of(model, IDS[1]), logits_of(model, IDS)[1], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["pocket", "modern", "tutorial", "six-by-192", "a-to-a", "gpt2-small"])
+@pytest.mark.parametrize("name", ["pocket", "modern", "tutorial", "six-by-192", "a-to-a", "gpu-10m", "gpt2-small"])
 def test_the_initial_loss_is_the_log_of_the_vocabulary(name: str) -> None:
     config = replace(preset(name), vocab_size=1000, context=32, d_model=48, num_heads=4, d_ff=64, dtype="float32")
     logits = GPT(config, nnx.Rngs(0))(jax.random.randint(jax.random.key(0), (4, 32), 0, 1000))

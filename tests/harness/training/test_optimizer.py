@@ -12,7 +12,14 @@ import pytest
 from flax import nnx
 
 from harness.model.general import make_gpt
-from harness.training.optimizer import decayed, learning_rate, make_optimizer, muon_axes, skipped_updates
+from harness.training.optimizer import (
+    decayed,
+    learning_rate,
+    make_optimizer,
+    muon_axes,
+    of_updates,
+    skipped_updates,
+)
 from harness.training.sharding import make_mesh, path_names
 from tests.harness.conftest import TINY
 
@@ -38,6 +45,15 @@ def test_without_warm_up_the_schedule_starts_at_the_peak_and_may_be_constant() -
     assert math.isclose(learning_rate(replace(CONFIG, warmup_steps=0))(0), 1.4e-3, rel_tol=1e-5)
     constant = learning_rate(replace(CONFIG, warmup_steps=0, final_lr_fraction=1.0))
     assert all(math.isclose(constant(step), 1.4e-3, rel_tol=1e-5) for step in (0, 50, 100))
+
+
+def test_the_first_update_takes_the_first_step_of_the_schedule_and_the_last_one_its_end() -> None:
+    rate = of_updates(CONFIG, learning_rate(CONFIG))
+    assert math.isclose(rate(0), 1.4e-3 / 20, rel_tol=1e-3)
+    assert math.isclose(rate(19), 1.4e-3, rel_tol=1e-5)
+    assert math.isclose(rate(99), 1.4e-4, rel_tol=1e-5)
+    # That of a run from before began with hardly any rate.
+    assert math.isclose(of_updates(replace(CONFIG, schedule_start=0), learning_rate(CONFIG))(0), 1.4e-8, rel_tol=1e-2)
 
 
 VECTORS = {
