@@ -2,10 +2,10 @@
 
     python benchmarks/gpu.py [PRESET] [--smoke] [--write]
 
-The train step is that of GPT-2 124M in bfloat16, with random weights. Verdicts must not use the GPU. Needs JAX with CUDA
-or ROCm, such as `pip install "jax[cuda12]"`. Without a GPU, it says so and ends with code 2. The share of the peak rate
-in bfloat16 counts the arithmetic of all pairs of positions, as PaLM (Chowdhery et al. 2022, appendix B) and nanoGPT do.
-The harness's own `mfu` leaves out those that a mask hides.
+The train step is that of GPT-2 124M in bfloat16, with random weights. Verdicts must not use the GPU. Needs JAX with
+CUDA or ROCm, such as `pip install "jax[cuda12]"`. Without a GPU, it says so and ends with code 2. The share of the peak
+rate in bfloat16 counts the arithmetic of all pairs of positions, as PaLM (Chowdhery et al. 2022, appendix B) and
+nanoGPT do. The harness's own `mfu` leaves out those that a mask hides.
 """
 
 import json

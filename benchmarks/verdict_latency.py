@@ -1,4 +1,5 @@
-"""A cold verdict on problem 06 against what a person would run instead, the commands that need no JAX, and each problem.
+"""A cold verdict on problem 06 against what a person would run instead, the commands that need no JAX, and each
+problem.
 
     python benchmarks/verdict_latency.py [ROUNDS] [--smoke] [--write]
     python benchmarks/verdict_latency.py problems [--smoke] [--write]

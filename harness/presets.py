@@ -28,7 +28,8 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
             dict(
                 packing="padded", context=192, d_model=128, num_heads=4, num_kv_heads=2, d_ff=384, num_layers=2,
                 norm_kind="rmsnorm", activation="swiglu", bias=False, positions="rope", init="xavier", optimizer="muon",
-                batch_size=8, steps=1900, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02, weight_decay=0.01,
+                batch_size=8, steps=1900, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02,
+                weight_decay=0.01,
                 eval_every=190,
             ),
         ),
@@ -56,14 +57,16 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
             dict(
                 data="arithmetic", tokenizer="bytes", packing="padded", context=46, d_model=96, num_heads=4, d_ff=256,
                 num_layers=3, norm_kind="rmsnorm", activation="swiglu", bias=False, optimizer="muon", batch_size=64,
-                steps=600, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02, weight_decay=0.01, eval_every=100,
+                steps=600, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02, weight_decay=0.01,
+                eval_every=100,
                 prompts=16, prompt_tokens=16, kl_weight=0.0,
             ),
         ),
         "a-to-a": (
             "no blocks: learns to copy each token; a smoke test of the harness",
             dict(
-                objective="copy", num_layers=0, norm="none", positions="none", tied_head=False, d_model=128, context=128,
+                objective="copy", num_layers=0, norm="none", positions="none", tied_head=False, d_model=128,
+                context=128,
                 batch_size=32, steps=200, warmup_steps=10, learning_rate=1e-2, final_lr_fraction=0.1, weight_decay=0.0,
                 eval_every=50,
             ),
@@ -71,7 +74,8 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
         "gpu-10m": (
             "10 million parameters in Llama's blocks, bfloat16; wants one GPU and 200 million tokens",
             dict(
-                tokenizer="train:8192", data="tinystories", context=512, d_model=320, num_heads=5, d_ff=864, num_layers=6,
+                tokenizer="train:8192", data="tinystories", context=512, d_model=320, num_heads=5, d_ff=864,
+                num_layers=6,
                 **LLAMA, dtype="bfloat16", batch_size=64, steps=6100, warmup_steps=200, learning_rate=1e-3,
                 final_lr_fraction=0.1, eval_every=300,
             ),
@@ -79,7 +83,8 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
         "gpu-30m": (
             "30 million parameters, likewise; wants one GPU and 600 million tokens",
             dict(
-                tokenizer="train:8192", data="tinystories", context=512, d_model=512, num_heads=8, d_ff=1376, num_layers=8,
+                tokenizer="train:8192", data="tinystories", context=512, d_model=512, num_heads=8, d_ff=1376,
+                num_layers=8,
                 **LLAMA, dtype="bfloat16", batch_size=128, grad_accumulation_steps=4, steps=9000, warmup_steps=300,
                 learning_rate=8e-4, final_lr_fraction=0.1, eval_every=500,
             ),

@@ -24,7 +24,8 @@ _PACKAGES = ("commandline", "grader", "harness", "problems", "solutions")
 
 _SETUP = """#!/usr/bin/env bash
 # Runs once, as root, when Gradescope builds the image. Its own programs need the system's Python as it is, so
-# everything is installed in virtual environments. If the image's Python is too old for the course, uv downloads another.
+# everything is installed in virtual environments. If the image's Python is too old for the course, uv downloads
+# another.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 apt-get update

@@ -124,8 +124,8 @@ def _probes(problem: Problem) -> str:
 
 _README = """# {title}: exercises
 
-Requires Linux, macOS or WSL with Python 3.11 or later, about 0.9 GB of disk, and two minutes to install. Once, from this
-folder:
+Requires Linux, macOS or WSL with Python 3.11 or later, about 0.9 GB of disk, and two minutes to install. Once, from
+this folder:
 
 ```sh
 python3 -m venv .venv && .venv/bin/pip install -e .

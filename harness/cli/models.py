@@ -209,7 +209,8 @@ def playground(run_name: str, root: Path) -> None:
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="Of the answers; 0 is greedy.")
 @click.option("--system", metavar="TEXT", help="Text before each question. [default: that of the run]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-              help="A setting of the cache, with --task: cache_blocks, cache_block_size or cache_rows. Repeatable.")  # fmt: skip
+              help="A setting of the cache, with --task: cache_blocks, cache_block_size or cache_rows. "
+                   "Repeatable.")  # fmt: skip
 @step_option
 @no_pieces_option
 @root_option

@@ -121,7 +121,8 @@ def resume(
 @click.option("--run", "name", metavar="NAME", help="Name of the run. [default: BASE-tuned]")
 @click.option("--data", metavar="S", help=DATA_HELP)
 @field_option
-@click.option("--chat", "dialogues", metavar="FILE.jsonl", help='Dialogues, of which only the answers are learned: records '
+@click.option("--chat", "dialogues", metavar="FILE.jsonl", help='Dialogues, of which only the answers are learned: '
+                                                                'records '
               'with "messages", each with "role" and "content".')  # fmt: skip
 @click.option(
     "--template", metavar="T", help="Chat template: plain, a Jinja file, or hf:DIR. [default: that of BASE, or plain]"

@@ -27,7 +27,7 @@ LONGEST = 1024  # bytes of a token whose merges are looked for, which takes thei
 MOST_IDS = (1 << 24) - 1  # the largest vocabularies have some 300,000 tokens
 # SHA-256 of the .tiktoken files of tokenizers that have a name
 _NAMES = {
-    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": "gpt2",  # r50k_base, by tiktoken_ext/openai_public.py
+    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": "gpt2",  # r50k_base of openai_public.py
     "afe4f1c94b9d70232deee84357dd4bdf418528c518cde58219f41b1e9aaee7fd": "pocket-2k",
 }
 

@@ -149,7 +149,9 @@ def _notes(runs: Sequence[Run], configs: Sequence[Config]) -> Iterator[str]:
     elif differ("validation_fraction") or (len(keys) > 1 if "" not in keys else differ("data")):
         yield "The runs have different data: their losses do not compare."
     elif differ("tokenizer"):
-        yield "The runs have different tokenizers: their losses in nats per token do not compare, only bits per byte do."
+        yield (
+            "The runs have different tokenizers: their losses in nats per token do not compare, only bits per byte do."
+        )
     validated = ("tokenizer", "context", "packing", "batch_size", "eval_batches")
     if differ(*validated) and any(config.eval_batches for config in configs):
         yield (

@@ -168,7 +168,10 @@ def advice(found: Estimate) -> str:
     rows = config.batch_size // (found.devices // found.parts)  # on a device
     for parts in range(config.grad_accumulation_steps + 1, rows + 1):
         if rows % parts == 0 and found.total - kept + kept * config.grad_accumulation_steps / parts <= room:
-            return f"This does not fit. --set grad_accumulation_steps={parts} makes it fit, with the same result up to rounding."
+            return (
+                f"This does not fit. --set grad_accumulation_steps={parts} makes it fit, with the same result up to "
+                f"rounding."
+            )
     again = "" if config.remat else "--set remat=true computes activations again instead of keeping them, and "
     return f"This does not fit: {again}--fsdp divides all but the activations over several devices."
 

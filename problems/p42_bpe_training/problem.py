@@ -7,8 +7,8 @@ from grader.checks import Words, exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 WORDS = (
-    "low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo 2024 it's ... don't mississippi 🦊🦊 "
-    "Low"
+    "low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo 2024 it's ... don't mississippi "
+    "🦊🦊 Low"
 ).split()
 TWICE = "Zo\u00eb Zoe\u0308 🦊"  # the same letter as one character and as two, and a character of four bytes
 SPECIAL = ("<|end|>", "[a|b]", "(pad)")

@@ -82,7 +82,8 @@ def test_an_update_that_is_not_finite_is_skipped(zero: Pieces) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"zero1": False}, {"weight_decay": 0.1}, {"beta2": 0.95}, {"mesh": "4x2"}, {"grad_accumulation_steps": 2},
+    "settings", [{"zero1": False}, {"weight_decay": 0.1}, {"beta2": 0.95}, {"mesh": "4x2"},
+    {"grad_accumulation_steps": 2},
                  {"optimizer": "muon"}, {"clip_norm": 0.0}]
 )  # fmt: skip
 def test_other_steps_are_those_of_the_harness(zero: Pieces, settings: dict[str, object]) -> None:
