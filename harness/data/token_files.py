@@ -19,7 +19,7 @@ from commandline.folders import cache_folder
 from commandline.progress import progress, working
 from commandline.text import counted
 from harness.data.formats import Part, Seen, first_question
-from harness.data.package_tokenizer import begin_of
+from harness.data.package_tokenizer import begin_of, end_of
 from harness.data.sources import Source
 from harness.data.split import Dealer, Writer
 from harness.errors import HarnessError, UsageError
@@ -257,7 +257,7 @@ def _encode(
     parts: Iterator[Part], tokenizer: tiktoken.Encoding, tokenize: Tokenize | None
 ) -> Iterator[tuple[list[Part], list[np.ndarray]]]:
     """Parts of texts and their ids, some at a time. tiktoken encodes them on all cores."""
-    end, begin, starts = [tokenizer.eot_token], begin_of(tokenizer), True
+    end, begin, starts = end_of(tokenizer), begin_of(tokenizer), True
     for batch in _batched(parts, whole=tokenize is not None):
         if tokenize:
             yield batch, [np.asarray(tokenize(part.text, tokenizer)) for part in batch]

@@ -108,16 +108,54 @@ def read_tokenizer(folder: Path) -> tiktoken.Encoding:
         pattern, ranks = _pattern(content["pre_tokenizer"]), _ranks(content)
         special = _all_special(content, folder)
         check_ids([*ranks.values(), *special.values()])
+        begin, after = _around(content.get("post_processor"))
+        if unknown := {*begin, *after} - {*ranks.values(), *special.values()}:
+            raise ValueError(f"its post_processor adds the id {min(unknown)}, which no token has")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"{file} is not a tokenizer ({type(error).__name__}: {error}).") from error
     lines = "".join(f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in ranks.items())
     name = _NAMES.get(hashlib.sha256(lines.encode()).hexdigest())
-    if name is None or pattern != SPLIT_PATTERN or special != {END_OF_TEXT: len(ranks)}:
-        name = "hf-" + hashlib.sha256(f"{lines}{pattern}{sorted(special.items())}".encode()).hexdigest()[:12]
+    around = f"{begin}{after}" if begin or after else ""
+    if name is None or pattern != SPLIT_PATTERN or special != {END_OF_TEXT: len(ranks)} or around:
+        described = f"{lines}{pattern}{sorted(special.items())}{around}"
+        name = "hf-" + hashlib.sha256(described.encode()).hexdigest()[:12]
     try:
-        return tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
+        tokenizer = FileTokenizer(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
     except ValueError as error:  # a pattern that is not a regular expression
         raise UsageError(f"{file} is not a tokenizer ({type(error).__name__}: {error}).") from error
+    tokenizer.begin, tokenizer.after = begin, after
+    return tokenizer
+
+
+_ADDS_NOTHING = {"type": "ByteLevel"}  # it changes offsets only
+
+
+def _around(processor: dict[str, Any] | None) -> tuple[list[int], list[int]]:
+    """The ids that a post-processor puts before a text, and those after it. (What it does with two texts, with offsets
+    and with types does not matter.)"""
+    processor = processor or _ADDS_NOTHING
+    kind = processor["type"]
+    if kind == "ByteLevel":
+        return [], []
+    if kind in ("BertProcessing", "RobertaProcessing"):
+        return [processor["cls"][1]], [processor["sep"][1]]
+    if kind == "Sequence":
+        every = [_around(each) for each in processor["processors"]]
+        return [token for begin, _ in reversed(every) for token in begin], [
+            token for _, after in every for token in after
+        ]
+    if kind != "TemplateProcessing":
+        raise UnsupportedError(f"has a post_processor of the type {kind}")
+    pieces = processor["single"]
+    places = [place for place, piece in enumerate(pieces) if "Sequence" in piece]
+    if len(places) != 1:
+        raise ValueError("its post_processor does not write each text once")
+    special = processor["special_tokens"]
+    begin, after = (
+        [token for piece in some for token in special[piece["SpecialToken"]["id"]]["ids"]]
+        for some in (pieces[: places[0]], pieces[places[0] + 1 :])
+    )
+    return begin, after
 
 
 def check_ids(ids: list[int]) -> None:
@@ -131,6 +169,14 @@ def check_ids(ids: list[int]) -> None:
 
 class UnsupportedError(Exception):
     """What a tokenizer does that tiktoken does not, as the predicate of a sentence."""
+
+
+class FileTokenizer(tiktoken.Encoding):
+    """The tokenizer of a file, which puts the ids `begin` before each text and `after` after it, such as that of
+    `<s>`."""
+
+    begin: list[int]
+    after: list[int]
 
 
 def _ranks(content: dict[str, Any]) -> dict[bytes, int]:

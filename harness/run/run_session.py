@@ -102,6 +102,9 @@ class Session:
         """The tokens of these sources, by the piece `tokenize` if there is one."""
         tokenize = self.piece_by_name.get("tokenize")
         by_piece = f"-{self.pieces.digest}" if self.pieces and tokenize else ""
+        if tokenize and (begin := begin_of(self.tokenizer)):
+            piece = tokenize
+            tokenize = lambda text, tokenizer: np.array([*begin, *piece(text, tokenizer)])  # noqa: E731
         prepare_one = functools.partial(
             prepare, tokenizer=self.tokenizer, tokenize=tokenize, key=by_piece, quiet=self.quiet
         )
@@ -140,10 +143,10 @@ class Session:
         """The tokens of a prompt: of a question, if the model answers. Raises UsageError if it cannot be read."""
         if self.template:
             return self.template.prompt([{"role": "user", "content": prompt}])
-        ids = encode_prompt(self.tokenizer, prompt)
+        begin, ids = begin_of(self.tokenizer), encode_prompt(self.tokenizer, prompt)
         if prompt and self.pieces is not None and self.pieces.uses("encode", self.config):
-            return assemble.encode_text(self.pieces, self.tokenizer, prompt)
-        return [*begin_of(self.tokenizer), *ids]
+            ids = assemble.encode_text(self.pieces, self.tokenizer, prompt)
+        return [*begin, *(ids if prompt or not begin else ())]
 
     @property
     def prompt(self) -> str:
