@@ -127,7 +127,7 @@ def read_tokenizer(folder: Path) -> tiktoken.Encoding:
     return tokenizer
 
 
-_ADDS_NOTHING = {"type": "ByteLevel"}  # it changes offsets only
+_ADDS_NOTHING: dict[str, Any] = {"type": "ByteLevel"}  # it changes offsets only
 
 
 def _around(processor: dict[str, Any] | None) -> tuple[list[int], list[int]]:

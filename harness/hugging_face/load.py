@@ -25,6 +25,7 @@ _BUFFERS = re.compile(r"\.(attn|attention)\.(bias|masked_bias)$|\.rotary_emb\.in
 MOST_LAYERS = 10_000
 MOST = (1 << 31) - 1  # of any other size: positions and ids have 32 bits
 _IN_FOLDER = re.compile(r"[^/\\]+\.safetensors")
+_ROWS = 1 << 13  # of two tensors that are compared at a time
 _INDEX, _WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 # Fields of any model with one value that is supported, and the value that they have if they are missing.
 _FIXED = {"quantization_config": (None, None), "add_cross_attention": (False, False)}
@@ -36,9 +37,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     Raises UsageError if config.json or the tokenizer says anything that the harness does not have, or if there are
     parameters and config.json says other shapes.
     """
-    settings = _read_settings(folder)[1]
-    if _has_weights(folder):
-        Parameters(folder)  # whose shapes are compared before anything is made of such sizes
+    # The shapes of parameters are compared before anything is made of such sizes.
+    settings = Parameters(folder).settings if _has_weights(folder) else _read_settings(folder)[1]
     if (folder / "tokenizer.json").exists():
         name = get_tokenizer(f"{HUGGING_FACE}{folder}").name
         settings["tokenizer"] = name if name in TOKENIZERS else f"{HUGGING_FACE}{folder}"
@@ -49,15 +49,18 @@ class Parameters(Mapping[str, np.ndarray]):
     """The parameters of the model in a folder as float32, by their path in the GPT of these settings.
 
     Each is read when it is asked for, so that the host need not hold all of them. `rows` is the number of rows per
-    token, if that is more than the vocabulary has. Raises UsageError if a tensor is missing, has another shape than
-    config.json says, or belongs to no parameter.
+    token, if that is more than the vocabulary has. A head that is tied by config.json, and differs from the embedding
+    in the files, is a head of its own, as in transformers; `settings` says so. Raises UsageError if a tensor is
+    missing, has another shape than config.json says, or belongs to no parameter.
     """
 
     def __init__(self, folder: Path, rows: int = 0):
         self._rows = rows
-        self._layout, settings = _read_settings(folder)
-        config = ModelConfig(**settings)
+        self._layout, self.settings = _read_settings(folder)
         self._files = _files(folder, self._layout)
+        if self.settings.get("tied_head") and _has_own_head(self._files, self._layout):
+            self.settings["tied_head"] = False
+        config = ModelConfig(**self.settings)
         _check_sizes(folder, config, self._files)
         self._shapes = shapes(config)
         self._names = {path: self._layout.names(path, config.num_layers) for path in self._shapes}
@@ -185,6 +188,22 @@ def _files(folder: Path, layout: Layout) -> dict[str, _Place]:
     if not any(name.startswith(layout.prefix) for name in found):  # saved without its head
         found = {name if name == layout.head else layout.prefix + name: place for name, place in found.items()}
     return found
+
+
+def _has_own_head(files: Mapping[str, _Place], layout: Layout) -> bool:
+    """Whether the files have a head that differs from the embedding, as programs that merge adapters have written."""
+    (embed,) = layout.names("embed", 0)
+    if not {embed, layout.head} <= files.keys():
+        return False
+    if files[embed].shape != files[layout.head].shape:
+        return True
+    with contextlib.ExitStack() as opened:
+        first, second = (
+            opened.enter_context(_opened(files[name].file)).get_slice(files[name].name) for name in (embed, layout.head)
+        )
+        number = files[embed].shape[0]
+        blocks = [slice(start, min(start + _ROWS, number)) for start in range(0, number, _ROWS)]
+        return any(bool((first[rows] != second[rows]).any()) for rows in blocks)
 
 
 def _listed(index: Path) -> list[str]:
