@@ -1,7 +1,7 @@
 """Batches of token ids for the train step: shuffled, sharded by process, prefetched and resumable, with Grain."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grain
@@ -50,6 +50,19 @@ class Windows:
         first_row = np.repeat(np.cumsum(rows) - rows, rows)
         starts = np.repeat(story_starts, rows) + (np.arange(rows.sum()) - first_row) * context
         return cls(tokens, context, vocab_size, starts, np.minimum(starts + context + 1, np.repeat(tokens.ends, rows)))
+
+    @classmethod
+    def of_stories(cls, config: Config, tokens: Tokens) -> "Windows":
+        """The padded windows of a split. Those of dialogues that have no target are left out: nothing is learned of
+        them, and a step of such rows alone would change the model by its momentum and decay."""
+        windows = cls.padded(tokens, config.context, config.vocab_size)
+        if not config.has_dialogues:
+            return windows
+        offsets = np.cumsum([0, *map(len, tokens.files)])
+        places = [np.flatnonzero(file < CONTEXT) + start for file, start in zip(tokens.files, offsets, strict=False)]
+        learned = np.concatenate([*places, [len(tokens)]])
+        has_target = learned[np.searchsorted(learned, windows.starts + 1)] < windows.stops
+        return replace(windows, starts=windows.starts[has_target], stops=windows.stops[has_target])
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -172,8 +185,9 @@ Rows = Windows | SegmentRows | Mixture | np.ndarray  # (N, context + 1) ids, rea
 
 def make_windows(config: Config, tokens: Tokens) -> Windows | SegmentRows:
     """The windows of a split, packed, padded or in segments as the config says."""
-    make = Windows.packed if config.packing == "packed" else Windows.padded
-    windows = make(tokens, config.context, config.vocab_size)
+    if config.packing == "packed":
+        return Windows.packed(tokens, config.context, config.vocab_size)
+    windows = Windows.of_stories(config, tokens)
     return SegmentRows.of(windows) if config.packing == "segments" else windows
 
 
@@ -195,6 +209,8 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
     for part in prepared.parts or (prepared,):
         notes.append(part.summary())
         rows = make_windows(config, part.train)
+        if config.has_dialogues:
+            notes += _on_targets(config, part)
         _check_size(config, part, len(rows), batch=1 if prepared.parts else config.batch_size)
         if isinstance(rows, SegmentRows):
             notes.append(
@@ -208,6 +224,26 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
         notes.append(
             f"{longer:,} of {len(ends):,} {texts} exceed the context of {config.context} and are split across rows."
         )
+    return notes
+
+
+def _on_targets(config: Config, part: Prepared) -> list[str]:
+    """A sentence on the rows of dialogues that have no target. Raises UsageError if a split has no others."""
+    notes = []
+    for split, purpose in ((part.train, "training"), (part.validation, "validation")):
+        every = len(Windows.padded(split, config.context, config.vocab_size))
+        left_out = every - len(Windows.of_stories(config, split))
+        longest = int(np.diff(split.ends, prepend=0).max(initial=0)) - 1
+        if every and left_out == every:
+            raise UsageError(
+                f"{part.name}: no row for {purpose} has a part of an answer. Use a context of more than "
+                f"{config.context} tokens, up to {longest}, that of the longest dialogue, or shorter questions."
+            )
+        if left_out:
+            notes.append(
+                f"{part.name}: {left_out:,} of {counted(every, 'row')} for {purpose} have no part of an answer and "
+                f"are left out. A context of {longest} holds each dialogue as a whole."
+            )
     return notes
 
 

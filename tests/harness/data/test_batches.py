@@ -106,6 +106,39 @@ def test_tokens_that_are_only_read_stay_so_in_rows_of_segments() -> None:
     assert rows[0].tolist() == [FIRST - 7, UNLEARNED - 8, 9, FIRST - 3, UNLEARNED - 4, PADDING]
 
 
+@given(st.lists(st.lists(st.booleans(), min_size=2, max_size=30), min_size=1, max_size=8), st.integers(1, 8),
+       st.integers(1, 40))  # fmt: skip
+def test_rows_of_dialogues_without_a_target_are_left_out(dialogues: list[list[bool]], context: int, cut: int) -> None:
+    """The rows that are left have each target that there was, in the same order."""
+    learned = np.concatenate([*map(np.array, dialogues)])
+    stored = np.arange(len(learned), dtype=np.uint32) | np.where(learned, 0, CONTEXT).astype(np.uint32)
+    tokens = Tokens((stored[:cut], stored[cut:]), np.cumsum([*map(len, dialogues)]))
+    config = replace(TINY, context=context, vocab_size=1000, packing="padded", chat="plain", field="messages")
+    every = [row.tolist() for row in map(Windows.padded(tokens, context, 1000).__getitem__, range(sum(
+        -(-(len(each) - 1) // context) for each in dialogues)))]  # fmt: skip
+    left = make_windows(config, tokens)
+    assert [left[index].tolist() for index in range(len(left))] == [row for row in every if max(row[1:]) >= 0]
+
+
+def test_rows_without_a_target_are_counted() -> None:
+    read = np.arange(60, dtype=np.uint32) | CONTEXT
+    stored = np.where(np.isin(np.arange(60), [19, 25, 49]), read & ~CONTEXT, read)
+    split = Tokens((stored,), np.array([20, 30, 50, 60]))
+    prepared = replace(prepared_of([60]), train=split, validation=split, dialogues=True)
+    config = config_of(packing="padded", chat="plain", field="messages")
+    config = replace(config, batch_size=2)
+    said = [sentence for sentence in check_data(config, prepared) if "left out" in sentence]
+    assert said == [
+        f"x.txt: 9 of 12 rows for {purpose} have no part of an answer and are left out. A context of 19 holds each "
+        "dialogue as a whole."
+        for purpose in ("training", "validation")
+    ]
+    nothing = replace(split, files=(read,))
+    for changes, purpose in (({"train": nothing}, "training"), ({"validation": nothing}, "validation")):
+        with pytest.raises(UsageError, match=f"no row for {purpose} has a part of an answer. Use a context of more"):
+            check_data(config, replace(prepared, **changes))
+
+
 def config_of(**changes) -> Config:
     return replace(TINY, context=5, batch_size=4, vocab_size=1000, **changes)
 
