@@ -10,7 +10,7 @@ from jaxtyping import Int32
 
 from commandline.text import counted
 from harness.config import Config
-from harness.data.token_files import CONTEXT, FITS, Prepared, Tokens
+from harness.data.token_files import CONTEXT, FITS, RESTART, Prepared, Tokens
 from harness.errors import UsageError
 
 # In rows, an id below 0 is no target. Padding is no token, so the logits of a padding input are ignored. Numbers below
@@ -55,9 +55,9 @@ class Windows:
     def of_stories(cls, config: Config, tokens: Tokens) -> "Windows":
         """The padded windows of a split. Those of dialogues that have no target are left out: nothing is learned of
         them, and a step of such rows alone would change the model by its momentum and decay."""
-        windows = cls.padded(tokens, config.context, config.vocab_size)
         if not config.has_dialogues:
-            return windows
+            return cls.padded(tokens, config.context, config.vocab_size)
+        windows = cls.padded(tokens.restarted(), config.context, config.vocab_size)
         offsets = np.cumsum([0, *map(len, tokens.files)])
         places = [np.flatnonzero(file < CONTEXT) + start for file, start in zip(tokens.files, offsets, strict=False)]
         learned = np.concatenate([*places, [len(tokens)]])
@@ -120,7 +120,7 @@ class SegmentRows:
 
 def row_ids(stored: np.ndarray) -> Int32[np.ndarray, "N"]:
     """Tokens as they are stored, as a row has them."""
-    ids = (stored & ~CONTEXT).astype(np.int32)
+    ids = (stored & ~(CONTEXT | RESTART)).astype(np.int32)
     return np.where(stored >= CONTEXT, UNLEARNED - ids, ids)
 
 
@@ -217,10 +217,10 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
                 f"{part.name}: {counted(len(rows), 'row')} for training, of which {rows.padding:.1%} is padding."
             )
         notes += check_tokenizer(config, part)
-    ends = prepared.train.ends
+    ends = (prepared.train.restarted() if config.has_dialogues else prepared.train).ends
     longer = int((np.diff(ends, prepend=0) > config.context + 1).sum())
     if config.packing != "packed" and longer:
-        texts = "dialogues" if config.has_dialogues else "stories"
+        texts = "texts of dialogues" if config.has_dialogues else "stories"
         notes.append(
             f"{longer:,} of {len(ends):,} {texts} exceed the context of {config.context} and are split across rows."
         )
@@ -231,6 +231,7 @@ def _on_targets(config: Config, part: Prepared) -> list[str]:
     """A sentence on the rows of dialogues that have no target. Raises UsageError if a split has no others."""
     notes = []
     for split, purpose in ((part.train, "training"), (part.validation, "validation")):
+        split = split.restarted()
         every = len(Windows.padded(split, config.context, config.vocab_size))
         left_out = every - len(Windows.of_stories(config, split))
         longest = int(np.diff(split.ends, prepend=0).max(initial=0)) - 1

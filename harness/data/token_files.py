@@ -24,13 +24,16 @@ from harness.data.sources import Source
 from harness.data.split import Dealer, Writer
 from harness.errors import HarnessError, UsageError
 
-FORMAT = 3  # of the cached files; version 1 lacked some stories, version 2 what is said of them
+# Of the cached files. Version 1 lacked some stories, version 2 what is said of them, and version 3 had other rows of
+# dialogues.
+FORMAT = 4
 ENCODE_BATCH = 4096  # texts
 ENCODE_CHARACTERS = 1 << 22  # of the texts encoded together
 FITS = 2.0  # bytes per token, below which a tokenizer was made for other text
 LONGEST_BEGINNING = 200  # characters of a text that are remembered
 SPLITS = ("train", "validation")
 CONTEXT = np.uint32(1 << 31)  # the bit of a token that is read, and not learned
+RESTART = np.uint32(1 << 30)  # the bit of the first token of another text of the same dialogue
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class Tokens:
 
     def __len__(self) -> int:
         return int(self.ends[-1]) if len(self.ends) else 0
+
+    def restarted(self) -> "Tokens":
+        """The tokens of dialogues with an end before each `RESTART` as well."""
+        offsets = np.cumsum([0, *map(len, self.files)])
+        starts = [np.flatnonzero(file & RESTART) + start for file, start in zip(self.files, offsets, strict=False)]
+        return Tokens(self.files, np.union1d(self.ends, np.concatenate([np.empty(0, np.int64), *starts])))
 
     @classmethod
     def joined(cls, every: list["Tokens"]) -> "Tokens":
@@ -205,7 +214,7 @@ def _write(
         files.callback(validation.close)
         for parts, encoded in _encode(source.read(seen), tokenizer, tokenize):
             for part, ids in zip(parts, encoded, strict=True):
-                max_id = max(max_id, int(np.max(ids & ~CONTEXT if dialogues else ids, initial=0)))
+                max_id = max(max_id, int(np.max(ids & ~(CONTEXT | RESTART) if dialogues else ids, initial=0)))
                 dealer.add(part, ids)
             done = -(-seen.bytes_read // 1000) if source.size else shown + len(parts)
             advance(done - shown)
