@@ -234,12 +234,18 @@ def _normalized(messages: Messages) -> Messages:
     return normalized
 
 
-def open_template(spec: str, tokenizer: tiktoken.Encoding) -> Template:
-    """The template `plain`, that of a Jinja file, or that of a model as `hf:DIR`. Raises UsageError if there is
-    none."""
+def open_template(spec: str, tokenizer: tiktoken.Encoding, model: Path | None = None) -> Template:
+    """The template `plain`, that of a Jinja file, or that of a model as `hf:DIR`. The first two write the special
+    tokens of `model`, the folder that the tokenizer came from, if it has any.
+
+    Raises UsageError if there is none.
+    """
     if not spec.startswith(HUGGING_FACE):
         text = PLAIN_TEMPLATE if spec == PLAIN else model_files.read_text(Path(spec).resolve())
-        return Template(spec, text, tokenizer, {"bos_token": "", "eos_token": END_OF_TEXT})
+        tokens = _of_model(model)[1] if model else {}
+        return Template(
+            spec, text, tokenizer, tokens if tokens.get("eos_token") else {**tokens, "eos_token": END_OF_TEXT}
+        )
     folder = Path(spec.removeprefix(HUGGING_FACE))
     own, tokens = _of_model(folder)
     if own is None:
@@ -255,7 +261,12 @@ def template_of(config: DataConfig) -> Path | None:
 
 def has_template(folder: Path) -> bool:
     """Whether the model in a folder, in the format of Hugging Face, has a chat template."""
-    return _of_model(folder)[0] is not None
+    return template_text(folder) is not None
+
+
+def template_text(folder: Path) -> str | None:
+    """The chat template of the model in a folder, in the format of Hugging Face, if it has one."""
+    return _of_model(folder)[0]
 
 
 def _of_model(folder: Path) -> tuple[str | None, dict[str, str]]:

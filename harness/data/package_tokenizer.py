@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import tiktoken
 
@@ -167,8 +167,3 @@ def end_of(tokenizer: tiktoken.Encoding) -> list[int]:
     """The ids that stand after each text: those of its file, with the token that ends a text as the last one."""
     after, end = tokenizer.after if isinstance(tokenizer, FileTokenizer) else [], tokenizer.eot_token
     return after if after[-1:] == [end] else [*after, end]
-
-
-def content_of(tokenizer: tiktoken.Encoding) -> dict[str, Any] | None:
-    """The content of tokenizer.json that a tokenizer was read from, if the package reads it."""
-    return json.loads(tokenizer.content) if isinstance(tokenizer, PackageTokenizer) else None

@@ -25,6 +25,7 @@ _BUFFERS = re.compile(r"\.(attn|attention)\.(bias|masked_bias)$|\.rotary_emb\.in
 MOST_LAYERS = 10_000
 MOST = (1 << 31) - 1  # of any other size: positions and ids have 32 bits
 _IN_FOLDER = re.compile(r"[^/\\]+\.safetensors")
+_DTYPES = {"BF16": "bfloat16", "F16": "float16"}
 _ROWS = 1 << 13  # of two tensors that are compared at a time
 _INDEX, _WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 # Fields of any model with one value that is supported, and the value that they have if they are missing.
@@ -55,30 +56,36 @@ class Parameters(Mapping[str, np.ndarray]):
     """
 
     def __init__(self, folder: Path, rows: int = 0):
-        self._rows = rows
-        self._layout, self.settings = _read_settings(folder)
-        self._files = _files(folder, self._layout)
-        if self.settings.get("tied_head") and _has_own_head(self._files, self._layout):
+        self.folder, self._rows = folder, rows
+        self.layout, self.settings = _read_settings(folder)
+        self._files = _files(folder, self.layout)
+        if self.settings.get("tied_head") and _has_own_head(self._files, self.layout):
             self.settings["tied_head"] = False
         config = ModelConfig(**self.settings)
         _check_sizes(folder, config, self._files)
         self._shapes = shapes(config)
-        self._names = {path: self._layout.names(path, config.num_layers) for path in self._shapes}
+        self._names = {path: self.layout.names(path, config.num_layers) for path in self._shapes}
         used = {name for names in self._names.values() for name in names}
         if missing := used - self._files.keys():
             raise UsageError(f"The tensor {min(missing)} is missing in {folder}.")
-        used |= {self._layout.head} if config.tied_head else set()
+        used |= {self.layout.head} if config.tied_head else set()
         if unknown := [name for name in self._files if name not in used and not _BUFFERS.search(name)]:
             raise UsageError(
-                f"{folder} has the tensor {unknown[0]}, which the harness's {self._layout.title} does not have."
+                f"{folder} has the tensor {unknown[0]}, which the harness's {self.layout.title} does not have."
             )
         stored = {name: place.shape for name, place in self._files.items()}
         try:
             for path, shape in self._shapes.items():
                 if shape[0]:  # a stack over no layers has no tensors
-                    self._layout.check(stored, path, shape)
+                    self.layout.check(stored, path, shape)
         except UsageError as error:
             raise UsageError(f"{folder} does not fit its config.json. {error}") from error
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The dtypes of all tensors of the folder, as NumPy calls them, by their full names. None has more bits than
+        float32."""
+        return {name: _DTYPES.get(place.dtype, "float32") for name, place in self._files.items()}
 
     def tensors(self) -> dict[str, np.ndarray]:
         """All tensors of the folder by their full names, as float32, of files as they are: with buffers and a tied
@@ -96,16 +103,17 @@ class Parameters(Mapping[str, np.ndarray]):
         if path not in self._shapes:
             raise KeyError(path)
         with contextlib.ExitStack() as open_files:  # closed at once: their pages count as memory
-            parameter = self._layout.read(_Tensors(self._files, open_files), path, self._shapes[path])
+            parameter = self.layout.read(_Tensors(self._files, open_files), path, self._shapes[path])
         return with_rows(path, parameter, self._rows)
 
 
 class _Place(NamedTuple):
-    """Where a tensor is stored, and its shape."""
+    """Where a tensor is stored, its shape, and its dtype as safetensors calls it."""
 
     file: Path
     name: str
     shape: tuple[int, ...]
+    dtype: str
 
 
 class _Tensors(Mapping[str, np.ndarray]):
@@ -121,7 +129,7 @@ class _Tensors(Mapping[str, np.ndarray]):
         return len(self._files)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        file, stored, _ = self._files[name]
+        file, stored, _, _ = self._files[name]
         if file not in self._opened:
             self._opened[file] = self._open_files.enter_context(_opened(file))
         return np.asarray(self._opened[file].get_tensor(stored), np.float32)
@@ -184,7 +192,8 @@ def _files(folder: Path, layout: Layout) -> dict[str, _Place]:
     for name in names:
         with _opened(folder / name) as opened:
             for stored in opened.keys():  # noqa: SIM118 - it is no mapping
-                found[stored] = _Place(folder / name, stored, tuple(opened.get_slice(stored).get_shape()))
+                tensor = opened.get_slice(stored)
+                found[stored] = _Place(folder / name, stored, tuple(tensor.get_shape()), tensor.get_dtype())
     if not any(name.startswith(layout.prefix) for name in found):  # saved without its head
         found = {name if name == layout.head else layout.prefix + name: place for name, place in found.items()}
     return found

@@ -17,6 +17,7 @@ from jax.sharding import Mesh
 from harness.config import HUGGING_FACE, Config, ReportConfig
 from harness.data.batches import Rows, check_data, make_windows, validation_batches, windows_of
 from harness.data.dialogues import Template, open_template, template_of
+from harness.data.hub import model_folder
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.package_tokenizer import begin_of
 from harness.data.prepared import key_of, open_sources, prepare_all
@@ -135,9 +136,9 @@ class Session:
         if not config.chat:
             return None
         file = template_of(config)
-        return open_template(
-            str(self.run.copy_of(file, self.run.template_file)) if file else config.chat, self.tokenizer
-        )
+        spec = str(self.run.copy_of(file, self.run.template_file)) if file else config.chat
+        folders = (model_folder(name) for name in (config.tokenizer, config.base) if name.startswith(HUGGING_FACE))
+        return open_template(spec, self.tokenizer, next(folders, None))
 
     def prompt_ids(self, prompt: str) -> list[int]:
         """The tokens of a prompt: of a question, if the model answers. Raises UsageError if it cannot be read."""
