@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int32
 
 from commandline.text import counted
-from harness.config import Config
+from harness.config import HUGGING_FACE, Config
 from harness.data.token_files import CONTEXT, FITS, RESTART, Prepared, Tokens
 from harness.errors import UsageError
 
@@ -20,6 +20,7 @@ from harness.errors import UsageError
 PADDING = -1
 UNLEARNED = -2
 FIRST = -(1 << 30)
+SHORTEST = 16  # tokens of a context that is worth a try
 STORIES_AT_ONCE = 1000  # whose rows are filled together
 EPOCHS = 1 << 31  # more than any run; Grain cannot count the batches of endless epochs if a batch has one row
 
@@ -256,10 +257,16 @@ def _check_size(config: Config, part: Prepared, count: int, batch: int) -> None:
         return
     needed = round((batch * config.context + 1) / (1 - min(config.validation_fraction, 0.99)))
     have = "less than one window" if tokens <= config.context else counted(count, "window")
-    smaller = f", or fewer rows with --set batch_size={count}" if 0 < count < batch and tokens > config.context else ""
+    other = [f"a text of at least about {needed:,} tokens"]
+    # The context of a run's model cannot be set, nor that of one that has learned positions.
+    is_free = not config.base or (config.base.startswith(HUGGING_FACE) and config.positions != "learned")
+    if is_free and (shorter := min((tokens - 1) // batch, config.context - 1)) >= SHORTEST:
+        other.append(f"a shorter context with --set context={shorter}")
+    if 0 < count < batch and tokens > config.context:
+        other.append(f"fewer rows with --set batch_size={count}")
     raise UsageError(
         f"{part.name} has {counted(tokens, 'token')} for training: {have} of {config.context} tokens, and a step takes "
-        f"{counted(batch, 'window')}. Use a text of at least about {needed:,} tokens{smaller}."
+        f"{counted(batch, 'window')}. Use {', or '.join(other)}."
     )
 
 

@@ -140,7 +140,7 @@ def test_rows_without_a_target_are_counted() -> None:
 
 
 def config_of(**changes) -> Config:
-    return replace(TINY, context=5, batch_size=4, vocab_size=1000, **changes)
+    return replace(TINY, **{"context": 5, "batch_size": 4, "vocab_size": 1000, **changes})
 
 
 @pytest.mark.parametrize("packing", ["packed", "padded", "segments"])
@@ -210,6 +210,15 @@ def test_data_that_does_not_fit_the_config_is_a_usage_error() -> None:
         UsageError, match=r"has 3 tokens for training: less than one window of 5 tokens.* about 21 tokens.$"
     ):
         check_data(config_of(), prepared_of([3]))
+    shorter = "Use a text of at least about 1,023 tokens, or a shorter context with --set context=25"
+    for changes in ({}, {"base": "hf:x", "positions": "rope"}):
+        config = replace(config_of(batch_size=2, context=501), **changes)
+        with pytest.raises(UsageError, match=shorter):
+            check_data(config, prepared_of([52]))
+    for changes in ({"base": "hf:x"}, {"base": "mine", "positions": "rope"}):  # which have their contexts
+        config = replace(config_of(batch_size=2, context=501), **changes)
+        with pytest.raises(UsageError, match=r"Use a text of at least about [\d,]+ tokens.$"):
+            check_data(config, prepared_of([52]))
     with pytest.raises(UsageError, match="token id 120, outside the vocabulary of 100"):
         check_data(replace(config_of(), vocab_size=100), prepared_of([121]))
     with pytest.raises(UsageError, match="outside the vocabulary"):
