@@ -39,6 +39,8 @@ class PackageTokenizer(FileTokenizer):
         import tokenizers
 
         self.content = read_text(file)
+        if json.loads(self.content)["model"].get("dropout"):
+            raise UnsupportedError("splits words at random (dropout)")
         self.eot_id = special[END_OF_TEXT]
         self.name = "hf-" + hashlib.sha256(f"{self.content}{self.eot_id}".encode()).hexdigest()[:12]
         self._special = special

@@ -15,6 +15,7 @@ from typing import Any
 
 import tiktoken
 
+from harness.data.known_fields import unknown_fields
 from harness.data.model_files import read_json
 from harness.errors import UsageError
 
@@ -184,6 +185,9 @@ def _ranks(content: dict[str, Any]) -> dict[bytes, int]:
     model, added = content["model"], {token["content"] for token in content.get("added_tokens") or []}
     if content.get("normalizer"):
         raise UnsupportedError("normalizes text")
+    for part, every in (("", [content]), (": model", [model]), (": added_tokens", content.get("added_tokens") or [])):
+        if unknown := [name for each in every for name in unknown_fields(each, f"tokenizer.json{part}")]:
+            raise UnsupportedError(f"has the field {unknown[0]}")
     try:
         if model.get("type", "BPE") != "BPE":
             raise UnsupportedError("is not BPE")

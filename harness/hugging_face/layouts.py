@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from harness.data.known_fields import unknown_fields
 from harness.errors import UsageError
 from harness.hugging_face.layout import Fields, Layout, Stored
 from harness.model_config import ROPE_SCALINGS, ModelConfig
@@ -41,6 +42,8 @@ def _rope_settings(fields: Fields, rotated: float) -> dict[str, Any]:
     kind = "none" if kind == "default" else kind
     if kind not in ROPE_SCALINGS:
         raise UsageError(f"Rope scaling ({kind}) is not supported; only {', '.join(ROPE_SCALINGS)} are.")
+    if unknown := unknown_fields(rope, "rope"):
+        raise UsageError(f"The field {unknown[0]} of a rope scaling is not supported.")
     numbers = [f"{rope[name]:g}" for name in ROPE_SCALINGS[kind]]
     fields = {"rotary_pct": rotated, "rotary_emb_base": 10_000.0, **fields, **rope}
     fields = {"partial_rotary_factor": fields["rotary_pct"], "rope_theta": fields["rotary_emb_base"], **fields}
@@ -257,7 +260,7 @@ MISTRAL = replace(
     architecture="MistralForCausalLM",
     has={**_any(LLAMA.has, "window"), **_NO_BIAS, "attention_bias": ("same",)},
     fields=lambda config: {**_llama_fields(config), "sliding_window": config.window or None},
-    settings=lambda fields: {**_llama_settings(fields), "window": fields.get("sliding_window") or 0},
+    settings=lambda fields: {**_llama_settings(fields), "window": fields.get("sliding_window", 4096) or 0},
     fixed={},
 )
 QWEN2 = replace(

@@ -12,6 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from harness.config import HUGGING_FACE
+from harness.data.known_fields import unknown_fields
 from harness.data.model_files import read_json, regular
 from harness.data.tokenizer import TOKENIZERS, get_tokenizer
 from harness.errors import UsageError
@@ -137,6 +138,10 @@ class _Tensors(Mapping[str, np.ndarray]):
 
 def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
     file = folder / "config.json"
+    if (folder / "adapter_config.json").exists() and not file.exists():
+        raise UsageError(
+            f"{folder} has an adapter of PEFT, not a model. Merge it into its base first (merge_and_unload)."
+        )
     found = read_json(file)
     layout = next((layout for layout in LAYOUTS if layout.model_type == found.get("model_type")), None)
     if layout is None:
@@ -145,6 +150,11 @@ def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
     for name, (supported, default) in (_FIXED | dict(layout.fixed)).items():
         if (value := found.get(name, default)) != supported:
             raise UsageError(f"{file}: {name}={value} is not supported; only {supported} is.")
+    if unknown := unknown_fields(found, "config.json", layout.model_type):
+        raise UsageError(
+            f"{file}: the harness does not know the field {unknown[0]}={found[unknown[0]]!r:.60}, which may change what "
+            "the model computes. Remove the field if it does not."
+        )
     layers = found.get("n_layer", found.get("num_hidden_layers"))
     if isinstance(layers, int) and layers > MOST_LAYERS:  # some layouts list them
         raise UsageError(f"{file}: {layers} layers are not supported; at most {MOST_LAYERS:,} are.")
