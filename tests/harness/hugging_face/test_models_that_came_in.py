@@ -68,7 +68,8 @@ def model_folder(name: str, folder: Path, **of_config: Any) -> Path:
              "special_tokens": {"<s>": {"id": "<s>", "ids": [257], "tokens": ["<s>"]}}}  # fmt: skip
     write(folder / "tokenizer.json", {**to_json(tokenizer()), "post_processor": begin})
     named = {"bos_token": "<s>", "eos_token": "<|im_end|>", "pad_token": "<pad>"}
-    write(folder / "tokenizer_config.json", {**named, "model_max_length": 131072, "chat_template": CHATML})
+    kind = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 131072, "chat_template": CHATML}
+    write(folder / "tokenizer_config.json", {**named, **kind})
     write(folder / "special_tokens_map.json", {**named, "additional_special_tokens": SPECIAL[2:4]})
     (folder / "vocab.json").write_text("{}")
     return folder
@@ -170,3 +171,22 @@ def test_a_model_without_a_beginning_has_none(harness_here: Harness, tiny: Confi
     assert harness_here("export", "own", "--to", "out").code == 0
     for name, content in files(tmp_path / "out").items():
         assert b"bos_token" not in content, name
+
+
+@pytest.mark.oracle
+def test_transformers_asks_an_export_as_the_harness_does(harness_here: Harness, tmp_path: Path) -> None:
+    """The tokens of a text and of a prompt are those of the folder that came in, in the run and in its export."""
+    transformers = pytest.importorskip("transformers")
+    folder = model_folder("Gemma 3", tmp_path / "in")
+    data = texts(tmp_path, dialogues=True)
+    assert harness_here("finetune", f"hf:{folder}", "--chat", data, *FEW, *SHORT, "--run", "tuned").code == 0
+    assert harness_here("export", "tuned", "--to", "out").code == 0
+    run = Run(tmp_path / "runs" / "tuned")
+    session = open_session(run, run.config(), None, log=ignore, quiet=True)
+    plain = open_session(run, replace(run.config(), chat="", field="text"), None, log=ignore, quiet=True)
+    for each in (folder, tmp_path / "out"):
+        theirs = transformers.AutoTokenizer.from_pretrained(each)
+        asked = theirs.apply_chat_template([{"role": "user", "content": "Who?"}], add_generation_prompt=True)
+        assert (asked if isinstance(asked, list) else asked["input_ids"]) == session.prompt_ids("Who?")
+        assert theirs("Who?")["input_ids"] == plain.prompt_ids("Who?")
+        assert theirs.eos_token == "<|im_end|>"
