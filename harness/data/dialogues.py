@@ -194,7 +194,7 @@ class Template:
 
     @functools.cached_property
     def _names(self) -> set[str]:
-        return {*self._tokenizer.special_tokens_set, *filter(None, self._tokens.values())}
+        return {*self._tokenizer.special_tokens_set, *filter(None, map(self._tokens.get, _ALWAYS))}
 
     def _check(self, messages: Messages) -> None:
         """Raises UsageError if a message could pass for a part of the template."""
@@ -242,10 +242,8 @@ def open_template(spec: str, tokenizer: tiktoken.Encoding, model: Path | None = 
     """
     if not spec.startswith(HUGGING_FACE):
         text = PLAIN_TEMPLATE if spec == PLAIN else model_files.read_text(Path(spec).resolve())
-        tokens = _of_model(model)[1] if model else {}
-        return Template(
-            spec, text, tokenizer, tokens if tokens.get("eos_token") else {**tokens, "eos_token": END_OF_TEXT}
-        )
+        tokens = _of_model(model)[1] if model else {"bos_token": ""}
+        return Template(spec, text, tokenizer, {**tokens, "eos_token": tokens.get("eos_token") or END_OF_TEXT})
     folder = Path(spec.removeprefix(HUGGING_FACE))
     own, tokens = _of_model(folder)
     if own is None:
