@@ -21,7 +21,7 @@ from harness.config import HUGGING_FACE, PLAIN, DataConfig
 from harness.data import model_files, rendering
 from harness.data.formats import problem_of
 from harness.data.token_files import CONTEXT, RESTART
-from harness.data.tokenizer_json import END_OF_TEXT
+from harness.data.tokenizer_json import END_OF_TEXT, tokenizer_config
 from harness.errors import UsageError
 
 # For any tokenizer: it needs no special token but end-of-text, after each answer.
@@ -271,7 +271,7 @@ def _of_model(folder: Path) -> tuple[str | None, dict[str, str]]:
     """The template of a model, if it has one, and the texts of its special tokens."""
     file, own = folder / "tokenizer_config.json", folder / "chat_template.jinja"
     try:
-        config = model_files.read_json(file) if file.exists() else {}
+        config = tokenizer_config(folder)
         text = model_files.read_text(own) if own.exists() else config.get("chat_template")
         if isinstance(text, list):  # several by name
             text = next((each["template"] for each in text if each["name"] == "default"), None)

@@ -228,17 +228,26 @@ def _all_special(content: dict[str, Any], folder: Path) -> dict[str, int]:
     return special_tokens(content, folder)
 
 
+def tokenizer_config(folder: Path) -> dict[str, Any]:
+    """What tokenizer_config.json says, if there is one. Special tokens are those of special_tokens_map.json where, as
+    in transformers, the file is from before it listed all added tokens itself."""
+    config, older = (
+        read_json(folder / name) if (folder / name).exists() else {}
+        for name in ("tokenizer_config.json", "special_tokens_map.json")
+    )
+    return config if "added_tokens_decoder" in config else {**config, **older}
+
+
 def special_tokens(content: dict[str, Any], folder: Path) -> dict[str, int]:
     """The special tokens. The one that ends a text is called `<|endoftext|>`, whatever `tokenizer_config.json` calls
     it.
 
-    Raises UnsupportedError if neither file names one.
+    Raises UnsupportedError if no file names one.
     """
     added = [token for token in content.get("added_tokens") or [] if token["special"]]
     special = {str(token["content"]): int(token["id"]) for token in added}
-    config = folder / "tokenizer_config.json"
-    if END_OF_TEXT not in special and config.exists():
-        end = read_json(config).get("eos_token")
+    if END_OF_TEXT not in special:
+        end = tokenizer_config(folder).get("eos_token")
         end = end["content"] if isinstance(end, dict) else end
         if end in special:
             special[END_OF_TEXT] = special.pop(end)

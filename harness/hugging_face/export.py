@@ -29,12 +29,12 @@ from harness.hugging_face.parameters import arrays
 from harness.model.lora import merge_adapters
 
 DTYPES = {"float32": np.float32, "bfloat16": jnp.bfloat16, "float16": np.float16}
-# The files of a tokenizer and of its chat templates
+# The files of a tokenizer, and of the chat templates of a model
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-    "merges.txt", "vocab.txt", "tokenizer.model", "spiece.model", "chat_template.jinja", "chat_template.json",
-    "additional_chat_templates/*.jinja",
+    "merges.txt", "vocab.txt", "tokenizer.model", "spiece.model",
 )  # fmt: skip
+TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates/*.jinja")
 _GENERATION = "generation_config.json"
 
 
@@ -116,7 +116,7 @@ def _write_tokenizer(
     them."""
     named = model_folder(config.tokenizer) if config.tokenizer.startswith(HUGGING_FACE) else source and source.folder
     if named and (named / "tokenizer.json").exists():
-        for pattern in TOKENIZER_FILES:
+        for pattern in TOKENIZER_FILES + (TEMPLATE_FILES if source else ()):
             for file in named.glob(pattern):
                 copy = folder / file.relative_to(named)
                 copy.parent.mkdir(exist_ok=True)

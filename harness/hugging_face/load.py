@@ -68,7 +68,9 @@ class Parameters(Mapping[str, np.ndarray]):
         self._names = {path: self.layout.names(path, config.num_layers) for path in self._shapes}
         used = {name for names in self._names.values() for name in names}
         if missing := used - self._files.keys():
-            raise UsageError(f"The tensor {min(missing)} is missing in {folder}.")
+            is_head = missing == {self.layout.head}
+            tied = " If its head is the embedding, set tie_word_embeddings to true in config.json." if is_head else ""
+            raise UsageError(f"The tensor {min(missing)} is missing in {folder}.{tied}")
         used |= {self.layout.head} if config.tied_head else set()
         if unknown := [name for name in self._files if name not in used and not _BUFFERS.search(name)]:
             raise UsageError(

@@ -306,6 +306,16 @@ def test_the_template_of_a_model(tmp_path: Path):
         open_template(f"hf:{tmp_path / 'none'}", tokenizer)
 
 
+@pytest.mark.parametrize(("listed", "begin"), [({}, "<|start|>"), ({"added_tokens_decoder": {}}, "<|begin|>")])
+def test_names_of_special_tokens_in_an_older_file(listed: dict, begin: str, tmp_path: Path):
+    """As in transformers: special_tokens_map.json counts where tokenizer_config.json does not list added tokens."""
+    named = {"bos_token": "<|begin|>", "eos_token": "<|end|>", "chat_template": CHATML, **listed}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(named))
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps({"bos_token": {"content": "<|start|>"}}))
+    template = open_template(f"hf:{tmp_path}", with_tokens())
+    assert with_tokens().decode(template.prompt(DIALOGUE[:1])).startswith(begin + "<|start|>system")
+
+
 def test_a_token_that_is_called_end_of_text_here(tmp_path: Path):
     """Where a tokenizer's end of a text has another name, it is `<|endoftext|>` to the harness."""
     (tmp_path / "tokenizer_config.json").write_text(

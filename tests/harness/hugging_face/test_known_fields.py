@@ -152,3 +152,10 @@ def test_the_fields_that_transformers_writes_are_known(layout: Any) -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.CONFIG_MAPPING[layout.model_type]()
     assert unknown_fields(config.to_dict(), "config.json", layout.model_type) == []
+
+
+def test_a_head_that_is_missing_may_be_the_embedding(folder: Folder) -> None:
+    path = folder("Qwen 3")
+    change(path / "config.json", {"tie_word_embeddings": False})
+    with pytest.raises(UsageError, match=r"lm_head.weight is missing in .* set tie_word_embeddings to true"):
+        read_config(path)
