@@ -1,6 +1,7 @@
 """Reads models that transformers saved: config.json as settings, safetensors as parameters."""
 
 import contextlib
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -27,7 +28,7 @@ MOST_LAYERS = 10_000
 MOST = (1 << 31) - 1  # of any other size: positions and ids have 32 bits
 _IN_FOLDER = re.compile(r"[^/\\]+\.safetensors")
 _DTYPES = {"BF16": "bfloat16", "F16": "float16"}
-_ROWS = 1 << 13  # of two tensors that are compared at a time
+_BLOCK = 1 << 24  # bytes of two tensors that are compared at a time
 _INDEX, _WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 # Fields of any model with one value that is supported, and the value that they have if they are missing.
 _FIXED = {"quantization_config": (None, None), "add_cross_attention": (False, False)}
@@ -216,15 +217,20 @@ def _has_own_head(files: Mapping[str, _Place], layout: Layout) -> bool:
     (embed,) = layout.names("embed", 0)
     if not {embed, layout.head} <= files.keys():
         return False
-    if files[embed].shape != files[layout.head].shape:
+    first, second = files[embed], files[layout.head]
+    if (first.shape, first.dtype) != (second.shape, second.dtype) or not math.prod(first.shape):
         return True
-    with contextlib.ExitStack() as opened:
-        first, second = (
-            opened.enter_context(_opened(files[name].file)).get_slice(files[name].name) for name in (embed, layout.head)
-        )
-        number = files[embed].shape[0]
-        blocks = [slice(start, min(start + _ROWS, number)) for start in range(0, number, _ROWS)]
-        return any(bool((first[rows] != second[rows]).any()) for rows in blocks)
+    stored, other = _bytes_of(first), _bytes_of(second)
+    return any((stored[i : i + _BLOCK] != other[i : i + _BLOCK]).any() for i in range(0, len(stored), _BLOCK))
+
+
+def _bytes_of(place: _Place) -> np.ndarray:
+    """The bytes of a tensor, (N,) uint8, mapped from its file: JAX, which reads tensors elsewhere, may not have been
+    set up yet."""
+    with place.file.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        start, stop = json.loads(file.read(length))[place.name]["data_offsets"]
+    return np.memmap(place.file, np.uint8, "r", offset=8 + length + start, shape=(stop - start,))
 
 
 def _listed(index: Path) -> list[str]:
