@@ -121,7 +121,7 @@ def test_the_command_says_it_in_one_sentence(harness_here: Harness, folder: Path
         ("tokenizer_config.json", DEEP, "tokenizer_config.json is not valid JSON: it is nested too deeply"),
         ("tokenizer_config.json", '{"chat_template": 3}', "its template and its tokens must be texts"),
         ("tokenizer_config.json", '{"chat_template": [3]}', "is not the config of a tokenizer"),
-        ("tokenizer_config.json", '{"eos_token": {"content": 3}}', "its template and its tokens must be texts"),
+        ("tokenizer_config.json", '{"bos_token": {"content": 3}}', "its template and its tokens must be texts"),
         ("chat_template.jinja", b"\xff", "chat_template.jinja cannot be read: it is not UTF-8 text"),
     ],
 )
