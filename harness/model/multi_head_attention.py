@@ -146,9 +146,11 @@ class Attention(nnx.Module):
         if kind == "none" and not self.config.window_rope_base:
             first_BTHR = self.rotate(first_BTHR, positions, base)
         else:
-            wavelengths_P = scaled(wavelengths(R, base), kind, numbers)
+            wavelengths_P = scaled(wavelengths(R, base), kind, numbers, base)
             if self.config.window_rope_base:
                 in_window_P = wavelengths(R, self.config.window_rope_base)
                 wavelengths_P = jnp.where(self.config.is_full(layer), wavelengths_P, in_window_P)
             first_BTHR = turned(first_BTHR, positions, wavelengths_P)
+            if kind == "yarn":
+                first_BTHR = first_BTHR * numbers[-1]
         return jnp.concatenate([first_BTHR, rest], axis=-1) if rest.shape[-1] else first_BTHR

@@ -131,7 +131,7 @@ def test_settings_that_no_layout_has_are_named(changes: dict[str, Any], message:
             {"model_type": "gemma3"},
             "model_type=gemma3 is not supported; only gpt2, gpt_neox, llama, mistral, ",
         ),
-        ("Llama", {"rope_parameters": {"rope_type": "yarn"}}, r"Rope scaling \(yarn\) is not supported"),
+        ("Llama", {"rope_parameters": {"rope_type": "dynamic"}}, r"Rope scaling \(dynamic\) is not supported"),
         ("Llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8}}, "has no field 'low_freq_factor'"),
         (
             "Llama",
