@@ -92,9 +92,9 @@ FINE_TUNING: Mapping[str, Any] = types.MappingProxyType(
 ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
     {**FINE_TUNING, "learning_rate": 2e-2, "lora_targets": "attn,mlp,embed,head"}
 )
-# In place of their learning rates, for a model that came in Hugging Face's format or has LARGE parameters: up to so many
-# parameters, that of all of them, and that of adapters. They are those of the field: transformers' Trainer and TRL have
-# 5e-5 and 2e-5, and QLoRA (Dettmers et al. 2023) 2e-4 for adapters, and 1e-4 for the largest models.
+# In place of their learning rates, for a model that came in Hugging Face's format or has LARGE parameters: up to so
+# many parameters, that of all of them, and that of adapters. They are those of the field: transformers' Trainer and TRL
+# have 5e-5 and 2e-5, and QLoRA (Dettmers et al. 2023) 2e-4 for adapters, and 1e-4 for the largest models.
 LARGE = 10_000_000
 RATES = ((200_000_000, 5e-5, 2e-4), (2_000_000_000, 2e-5, 2e-4), (math.inf, 1e-5, 1e-4))
 # A constant rate and no decay; all else is as in the base.

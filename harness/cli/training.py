@@ -22,7 +22,6 @@ from harness.cli.options import (
 from harness.config import HUGGING_FACE, MESSAGES, PLAIN, TASK, TRAIN, Config
 from harness.errors import UsageError
 from harness.presets import fine_tuning, is_pretrained, preset, reinforcement
-from harness.processes import Processes
 from harness.settings import typed_settings
 
 
@@ -63,7 +62,7 @@ def train(
     resumes = run.config_file.exists() and not preset_name
     config = run.config() if resumes else preset(preset_name or "pocket")
     config = config.with_options(typed_settings(settings, flags))
-    _start(joined(coordinator, processes, process))
+    _start(coordinator, processes, process)
     if session := _train(run, config, pieces_folder, quiet=quiet):
         _report(session)
 
@@ -88,7 +87,7 @@ def resume(
     config = run.config().with_machine_settings(typed_settings(settings, flags))
     if steps is not None and steps != config.steps:
         config = config.extended(steps)
-    _start(joined(coordinator, processes, process))
+    _start(coordinator, processes, process)
     if session := _train(run, config, None, quiet=quiet):
         _report(session)
 
@@ -108,7 +107,7 @@ def resume(
     "--targets",
     "lora_targets",
     metavar="PARTS",
-    help="Parts with adapters, of attn, mlp, embed and head. [default: all; attn,mlp of a pretrained model]",
+    help="Parts with adapters, of attn, mlp, embed and head. [default: all, or attn,mlp of a pretrained BASE]",
 )
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
 @pieces_option
@@ -148,7 +147,7 @@ def finetune(
         raise UsageError("--template needs --chat.")
     flags["data"] = data
     typed = typed_settings(settings, flags)
-    _start(joined(coordinator, processes, process))
+    _start(coordinator, processes, process)
     config = _fine_tuning(run, base_config, spelled, typed)
     pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
     if session := _train(run, config, pieces_folder, quiet=quiet):
@@ -312,7 +311,7 @@ def rl(
     own = {"reward": reward or f"{TASK}{task}", "batch_size": str(rows)} | typed_settings(settings, flags)
     config = reinforcement(base_config, spelled, own)
     pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
-    _start(joined(coordinator, processes, process))
+    _start(coordinator, processes, process)
     session = _train(run, config, pieces_folder, quiet=quiet)
     if session is None:
         return
@@ -326,10 +325,11 @@ def rl(
         click.echo(json.dumps({**reward_summary(session), "validation_before": before, "validation_after": after}))
 
 
-def _start(processes: Processes) -> None:
+def _start(coordinator: str | None, processes: str, process: int | None) -> None:
     """Joins the processes that train together, if there are several, and sets up JAX."""
-    if processes.several:
-        processes.join()
+    named = joined(coordinator, processes, process)
+    if named.several:
+        named.join()
     prepare_jax()
 
 

@@ -142,9 +142,7 @@ class _Tensors(Mapping[str, np.ndarray]):
 def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
     file = folder / "config.json"
     if (folder / "adapter_config.json").exists() and not file.exists():
-        raise UsageError(
-            f"{folder} has an adapter of PEFT, not a model. Merge it into its base first (merge_and_unload)."
-        )
+        raise UsageError(f"{folder} has an adapter of PEFT, not a model. Merge it into its base (merge_and_unload).")
     found = read_json(file)
     layout = next((layout for layout in LAYOUTS if layout.model_type == found.get("model_type")), None)
     if layout is None:
@@ -155,8 +153,8 @@ def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
             raise UsageError(f"{file}: {name}={value} is not supported; only {supported} is.")
     if unknown := unknown_fields(found, "config.json", layout.model_type):
         raise UsageError(
-            f"{file}: the harness does not know the field {unknown[0]}={found[unknown[0]]!r:.60}, which may change what "
-            "the model computes. Remove the field if it does not."
+            f"{file}: the harness does not know the field {unknown[0]}={found[unknown[0]]!r:.60}, which may change "
+            "what the model computes. Remove the field if it does not."
         )
     layers = found.get("n_layer", found.get("num_hidden_layers"))
     if isinstance(layers, int) and layers > MOST_LAYERS:  # some layouts list them

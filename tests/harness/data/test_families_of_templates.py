@@ -25,9 +25,9 @@ if not FILES:
     pytest.skip("trl is not installed", allow_module_level=True)
 
 # The texts that families mark messages with: special tokens of their tokenizers
-SPECIAL = re.compile(r"<[|｜][^<>'|｜\s]+[|｜]>|<(?:start|end)_of_turn>|<[a-z]+_of_[a-z]+>|\[/?[A-Z]+\]|</?s>|<turn\|>")
+SPECIAL = re.compile(r"<[|｜][^<>'|｜\s]+[|｜]>|<[a-z]+_of_[a-z]+>|\[/?[A-Z]+\]|</?s>|<turn\|>")
 TOKENS = {"bos_token": "<s>", "eos_token": END_OF_TEXT, "pad_token": "<pad>", "unk_token": "<unk>"}
-QUESTIONS = [{"role": "user", "content": 'Who saw "the moon" & <why>?'}, {"role": "user", "content": "And the ball? ☃"}]
+QUESTIONS = [{"role": "user", "content": text} for text in ('Who saw "the moon" & <why>?', "And the ball? ☃")]
 ANSWERS = [{"role": "assistant", "content": "The cat did."}, {"role": "assistant", "content": "The dog.\n\nTwice."}]
 SYSTEM = {"role": "system", "content": "Be kind."}
 ONE, TWO = [QUESTIONS[0], ANSWERS[0]], [QUESTIONS[0], ANSWERS[0], QUESTIONS[1], ANSWERS[1]]

@@ -47,7 +47,7 @@ def test_the_tag_around_answers_and_the_end_of_a_loop():
 
 
 def test_functions_and_filters_of_templates():
-    """As transformers has them: JSON is not escaped for HTML, keys stay in their order, and the date is that of today."""
+    """As transformers has them: JSON is not escaped for HTML, keys stay in their order, and the date is today's."""
     value = {"value": {"b": "<é&'>", "a": [1]}}
     assert texts("{{ value | tojson }}", value) == ["""{"b": "<é&'>", "a": [1]}"""]
     assert texts("{{ value | tojson(indent=1, sort_keys=true, ensure_ascii=true) }}", value) == [

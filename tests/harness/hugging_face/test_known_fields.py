@@ -110,7 +110,7 @@ def test_a_window_that_no_field_names_is_that_of_transformers(folder: Folder) ->
 
 def test_an_adapter_is_called_one(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"has an adapter of PEFT, not a model. Merge it into its base first"):
+    with pytest.raises(UsageError, match=r"has an adapter of PEFT, not a model. Merge it into its base"):
         read_config(tmp_path)
 
 
