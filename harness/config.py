@@ -158,7 +158,10 @@ class ReportConfig(Settings):
         machine=True,
     )
     checkpoint_every: int = setting(
-        0, "steps between checkpoints; 0: with each validation loss", allowed=NOT_NEGATIVE, machine=True
+        0,
+        "steps between checkpoints, besides those of new best validation losses; 0: with each validation",
+        allowed=NOT_NEGATIVE,
+        machine=True,
     )
     checkpoint_minutes: float = setting(
         0.0, "minutes after which a checkpoint is saved if no other was; 0: never", allowed=NOT_NEGATIVE, machine=True

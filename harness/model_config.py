@@ -118,6 +118,7 @@ ROPE_SCALINGS = {
     "none": (),
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+    "yarn": ("factor", "beta_fast", "beta_slow", "original_max_position_embeddings", "attention_factor"),
 }
 # The mixers that read a setting, where not all do
 READ_BY: dict[str, tuple[str, ...]] = {
@@ -179,8 +180,8 @@ class ModelConfig(GPTConfig):
     )
     rope_scaling: str = setting(
         "none",
-        "longer wavelengths of positions=rope, for longer contexts: none, linear:FACTOR, or "
-        "llama3:FACTOR:LOW:HIGH:CONTEXT",
+        "longer wavelengths of positions=rope, for longer contexts: none, linear:FACTOR, "
+        "llama3:FACTOR:LOW:HIGH:CONTEXT, or yarn:FACTOR:FAST:SLOW:CONTEXT:SCALE",
     )
     window_rope_base: float = setting(
         0.0,
@@ -223,8 +224,9 @@ class ModelConfig(GPTConfig):
         )
         yield (
             self._scaling_is_valid(),
-            f"rope_scaling={self.rope_scaling} is not valid; write none, linear:FACTOR or "
-            "llama3:FACTOR:LOW:HIGH:CONTEXT with positive numbers, LOW below HIGH",
+            f"rope_scaling={self.rope_scaling} is not valid; write none, linear:FACTOR, "
+            "llama3:FACTOR:LOW:HIGH:CONTEXT with LOW below HIGH, or yarn:FACTOR:FAST:SLOW:CONTEXT:SCALE with FAST "
+            "above SLOW; all numbers must be positive",
         )
 
     def _layer_rules(self) -> Rules:
@@ -250,6 +252,10 @@ class ModelConfig(GPTConfig):
             f"window_rope_base={self.window_rope_base:g} needs positions=rope and full_every: layers of two kinds",
         )
         yield (
+            not self.window_rope_base or not self.rope_scaling.startswith("yarn"),
+            f"rope_scaling={self.rope_scaling} is not valid with window_rope_base; use another scaling",
+        )
+        yield (
             not self.parallel_residual or self.norm == "pre",
             f"parallel_residual needs norm=pre; norm={self.norm} is something else",
         )
@@ -262,7 +268,8 @@ class ModelConfig(GPTConfig):
         if kind not in ROPE_SCALINGS or len(numbers) != len(ROPE_SCALINGS[kind]):
             return False
         positive = all(number > 0 and math.isfinite(number) for number in numbers)
-        return positive and (kind != "llama3" or numbers[1] < numbers[2])
+        ordered = {"llama3": lambda low, high: low < high, "yarn": lambda fast, slow: fast > slow}
+        return positive and (kind not in ordered or ordered[kind](*numbers[1:3]))
 
     @property
     def scaling(self) -> tuple[str, tuple[float, ...]]:

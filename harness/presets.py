@@ -1,6 +1,7 @@
 """The presets: named settings to start from."""
 
 import dataclasses
+import math
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -123,6 +124,11 @@ FINE_TUNING: Mapping[str, Any] = types.MappingProxyType(
 ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
     {**FINE_TUNING, "learning_rate": 2e-2, "lora_targets": "attn,mlp,embed,head"}
 )
+# In place of their learning rates, for a model that came in Hugging Face's format or has LARGE parameters: up to so
+# many parameters, that of all of them, and that of adapters. They are those of the field: transformers' Trainer and TRL
+# have 5e-5 and 2e-5, and QLoRA (Dettmers et al. 2023) 2e-4 for adapters, and 1e-4 for the largest models.
+LARGE = 10_000_000
+RATES = ((200_000_000, 5e-5, 2e-4), (2_000_000_000, 2e-5, 2e-4), (math.inf, 1e-5, 1e-4))
 # A constant rate and no decay; all else is as in the base.
 REINFORCEMENT: Mapping[str, Any] = types.MappingProxyType(
     dict(
@@ -138,8 +144,9 @@ IMPORTED: Mapping[str, Any] = types.MappingProxyType(
 )
 
 
-def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
-    """Settings to fine-tune the run `name`, whose own settings are `base`, with others as typed.
+def fine_tuning(base: Config, name: str, typed: dict[str, str], size: int = 0) -> Config:
+    """Settings to fine-tune the run `name`, whose own settings are `base`, with others as typed. `size` is the number
+    of its parameters.
 
     Raises UsageError for a typed setting that the base determines.
     """
@@ -155,6 +162,13 @@ def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
         **(ADAPTERS if adapters else FINE_TUNING),
         "imported": bool(base.pieces) and is_imported(base),
     }
+    if is_pretrained(base, name, size):
+        of_all, of_adapters = next(rates for most, *rates in RATES if size <= most)
+        settings |= (
+            {"learning_rate": of_adapters, "lora_targets": "attn,mlp"} if adapters else {"learning_rate": of_all}
+        )
+    if name.startswith(HUGGING_FACE):
+        settings["context"] = _context(base)
     return Config(**settings, base=name).with_options(typed)
 
 
@@ -172,6 +186,11 @@ def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
     if typed.get("lora_rank", "0") != "0":
         settings["learning_rate"] *= 10  # adapters need about ten times the rate (Schulman et al. 2025)
     return dataclasses.replace(base, **settings).with_settings(typed)
+
+
+def is_pretrained(base: Config, name: str, size: int) -> bool:
+    """Whether a base with so many parameters has learned too much to be fine-tuned at the rates of a small model."""
+    return name.startswith(HUGGING_FACE) or is_imported(base) or size >= LARGE
 
 
 def is_imported(config: Config) -> bool:

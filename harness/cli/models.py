@@ -361,34 +361,45 @@ def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root:
 @click.argument("run_name", metavar="RUN")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), required=False)
 @click.option("--to", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), help="New folder for the model.")
+@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]),
+              help="Of the parameters. [default: that of the model in Hugging Face's format that the run started from, "
+              "or float32]")  # fmt: skip
 @step_option
 @no_pieces_option
 @root_option
-def export(run_name: str, folder: Path | None, to: Path | None, step: int | None, no_pieces: bool, root: Path) -> None:
+def export(
+    run_name: str, folder: Path | None, to: Path | None, dtype: str | None, step: int | None, no_pieces: bool,
+    root: Path,
+) -> None:  # fmt: skip
     """Write a model and its tokenizer to a folder for transformers.
 
-    The settings decide the layout, such as that of GPT-2, Llama or Qwen. Adapters are merged. A run that learned from
-    dialogues takes its chat template along. A run with pieces uses your export_gpt2 from problem 28 instead.
+    The settings decide the layout, such as that of GPT-2, Llama or Qwen. Adapters are merged. A model that came in
+    Hugging Face's format keeps its config, its dtype and the files of its tokenizer. A run that learned from dialogues
+    takes its chat template along. A run with pieces uses your export_gpt2 from problem 28 instead.
     """
     prepare_jax()
     from commandline.files import new_folder
     from harness.hugging_face.export import find_layout, write_model
     from harness.pieces.assemble import export_model
-    from harness.run.state import load_state
+    from harness.run.run_session import log_to_stderr
+    from harness.run.state import load_state, origin
 
     target = to or folder
     if target is None or (to and folder):
         raise UsageError(f"Name one folder to export to, as in `harness export {run_name} --to DIR`.")
     session = open_run(root, run_name, no_pieces=no_pieces)
     config, pieces = session.config, session.pieces
-    layout = "" if pieces else f" in {find_layout(config).title} layout"
+    source = None if pieces else origin(session.run, config, log_to_stderr)
+    layout = "" if pieces else f" in {(source.layout if source else find_layout(config)).title} layout"
+    if pieces and dtype:
+        raise UsageError("--dtype is not for runs with pieces: export_gpt2 writes the parameters.")
     step, state = load_state(session, step)
     model = session.functions.model(state)
     with new_folder(target) as unfinished:
         if pieces:
             export_model(config, pieces, model, unfinished)
         else:
-            write_model(config, session.tokenizer, model, unfinished, session.template)
+            write_model(config, session.tokenizer, model, unfinished, session.template, source, dtype or "")
     click.echo(f"Exported run {run_name}, step {step}, to {target}{layout}.")
 
 

@@ -22,8 +22,7 @@ from harness.cli.options import (
 )
 from harness.config import HUGGING_FACE, MESSAGES, PLAIN, TASK, TRAIN, Config
 from harness.errors import UsageError
-from harness.presets import fine_tuning, preset, reinforcement
-from harness.processes import Processes
+from harness.presets import fine_tuning, is_pretrained, preset, reinforcement
 from harness.settings import typed_settings
 
 
@@ -66,7 +65,8 @@ def train(
     # Without a preset, the options change the settings that an existing run already has.
     resumes = run.config_file.exists() and not preset_name
     config = (run.config() if resumes else start).with_options(typed)
-    if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
+    _start(coordinator, processes, process)
+    if session := _train(run, config, pieces_folder, quiet=quiet):
         _report(session)
 
 
@@ -112,7 +112,8 @@ def resume(
     config = run.config().with_machine_settings(typed_settings(settings, flags))
     if steps is not None and steps != config.steps:
         config = config.extended(steps)
-    if session := _train(run, config, None, joined(coordinator, processes, process), quiet=quiet):
+    _start(coordinator, processes, process)
+    if session := _train(run, config, None, quiet=quiet):
         _report(session)
 
 
@@ -132,7 +133,7 @@ def resume(
     "--targets",
     "lora_targets",
     metavar="PARTS",
-    help="Parts with adapters, of attn, mlp, embed and head. [default: all]",
+    help="Parts with adapters, of attn, mlp, embed and head. [default: all, or attn,mlp of a pretrained BASE]",
 )
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
 @pieces_option
@@ -171,10 +172,35 @@ def finetune(
     elif template is not None:
         raise UsageError("--template needs --chat.")
     flags["data"] = data
-    config = fine_tuning(base_config, spelled, typed_settings(settings, flags))
+    typed = typed_settings(settings, flags)
+    _start(coordinator, processes, process)
+    config = _fine_tuning(run, base_config, spelled, typed)
     pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
-    if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
+    if session := _train(run, config, pieces_folder, quiet=quiet):
         _report(session)
+
+
+def _fine_tuning(run: Any, base: Config, name: str, typed: dict[str, str]) -> Config:
+    """The settings to fine-tune a base. Says those of a new run of a pretrained model, and computes it in bfloat16
+    where there is more than a CPU."""
+    import jax
+
+    from harness.hugging_face.parameters import count
+    from harness.run.run_session import log_to_stderr
+
+    size = count(base.model)
+    if not is_pretrained(base, name, size):
+        return fine_tuning(base, name, typed, size)
+    exists = run.config_file.exists()
+    if name.startswith(HUGGING_FACE) and "dtype" not in typed:
+        fast = "bfloat16" if jax.default_backend() in ("gpu", "tpu") else base.dtype
+        typed = {**typed, "dtype": run.config().dtype if exists else fast}
+    config = fine_tuning(base, name, typed, size)
+    if not exists:
+        names = ("learning_rate", "context", "dtype", *(["lora_targets"] if config.lora_rank else []))
+        chosen = ", ".join(f"{name}={getattr(config, name)}" for name in names)
+        log_to_stderr(f"A pretrained model of {size:,} parameters: {chosen}. Other settings: --set KEY=VALUE.")
+    return config
 
 
 def _found_base(base_name: str, root: Path) -> tuple[Any, Config, str]:
@@ -311,7 +337,8 @@ def rl(
     own = {"reward": reward or f"{TASK}{task}", "batch_size": str(rows)} | typed_settings(settings, flags)
     config = reinforcement(base_config, spelled, own)
     pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
-    session = _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet)
+    _start(coordinator, processes, process)
+    session = _train(run, config, pieces_folder, quiet=quiet)
     if session is None:
         return
     _report(session, err=as_json)
@@ -324,11 +351,16 @@ def rl(
         click.echo(json.dumps({**reward_summary(session), "validation_before": before, "validation_after": after}))
 
 
-def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Processes, *, quiet: bool) -> Any:
-    """Trains a run. Returns its session after the last step in the first process, otherwise None."""
-    if processes.several:
-        processes.join()
+def _start(coordinator: str | None, processes: str, process: int | None) -> None:
+    """Joins the processes that train together, if there are several, and sets up JAX."""
+    named = joined(coordinator, processes, process)
+    if named.several:
+        named.join()
     prepare_jax()
+
+
+def _train(run: Any, config: Config, pieces_folder: Path | None, *, quiet: bool) -> Any:
+    """Trains a run. Returns its session after the last step in the first process, otherwise None."""
     from harness.processes import first_alone, is_first
     from harness.run.hardware import described_devices
     from harness.run.loop import train as run_training

@@ -8,7 +8,7 @@ from harness.config import HUGGING_FACE
 from harness.errors import HarnessError, UsageError
 
 MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")  # ORG/NAME
-FILES = ["*.json", "*.safetensors"]
+FILES = ["*.json", "*.safetensors", "*.jinja", "merges.txt", "tokenizer.model"]
 
 
 def model_folder(name: str) -> Path:

@@ -1,6 +1,7 @@
 """The parameters of a GPT by path, such as `blocks.attn.qkv.kernel`, as the tables of the layouts name them."""
 
 import functools
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,11 @@ def with_rows(path: str, parameter: np.ndarray, rows: int) -> np.ndarray:
     """The parameter with rows of zeros after the vocabulary, the reverse of what `arrays` leaves out."""
     missing = rows - len(parameter) if path in OF_TOKENS else 0
     return np.pad(parameter, [(0, missing), *[(0, 0)] * (parameter.ndim - 1)]) if missing > 0 else parameter
+
+
+def count(config: ModelConfig) -> int:
+    """The number of parameters of a GPT with these settings, without the rows after the vocabulary."""
+    return sum(map(math.prod, shapes(config).values()))
 
 
 @functools.lru_cache(maxsize=8)

@@ -59,21 +59,28 @@ def make_norm(config: ModelConfig, rngs: nnx.Rngs, width: int = 0) -> nnx.LayerN
     return common_norm(config, rngs, width)
 
 
-def scaled(wavelengths_P: Float[Array, "P"], kind: str, numbers: tuple[float, ...]) -> Float[Array, "P"]:
+def scaled(wavelengths_P: Float[Array, "P"], kind: str, numbers: tuple[float, ...], base: float) -> Float[Array, "P"]:
     """Wavelengths for contexts that are longer than those of pretraining, by `ModelConfig.scaling`.
 
     `linear` multiplies all of them (Chen et al. 2023). `llama3` leaves those that fit into the old context more than
     HIGH times, multiplies those that fit less than LOW times, and goes over from one to the other in between (Llama
-    3.1, 2024).
+    3.1, 2024). `yarn` does so evenly from the pair that fits FAST times to the one that fits SLOW times (Peng et al.
+    2023); queries and keys are then multiplied by its last number.
     """
     if kind == "none":
         return wavelengths_P
     factor = numbers[0]
     if kind == "linear":
         return wavelengths_P * factor
-    low, high, context = numbers[1:]
-    turns_P = context / (2 * math.pi * wavelengths_P)
-    kept_P = jnp.clip((turns_P - low) / (high - low), 0, 1)  # of the old frequency
+    if kind == "llama3":
+        low, high, context = numbers[1:]
+        turns_P = context / (2 * math.pi * wavelengths_P)
+        kept_P = jnp.clip((turns_P - low) / (high - low), 0, 1)  # of the old frequency
+    else:
+        pairs, context = len(wavelengths_P), numbers[3]
+        fast, slow = (pairs * math.log(context / (turns * 2 * math.pi)) / math.log(base) for turns in numbers[1:3])
+        first, last = max(math.floor(fast), 0), min(math.ceil(slow), 2 * pairs - 1)
+        kept_P = 1 - jnp.clip((jnp.arange(pairs) - first) / (last - first or 0.001), 0, 1)
     return wavelengths_P / (kept_P + (1 - kept_P) / factor)
 
 
@@ -113,11 +120,14 @@ class GeneralAttention(Attention):
         if config.rope_scaling == "none" and not config.window_rope_base:
             first_BTHR = super()._rotated(first_BTHR, positions, layer)
         else:
-            wavelengths_P = scaled(wavelengths(R, config.rope_base), *config.scaling)
+            kind, numbers = config.scaling
+            wavelengths_P = scaled(wavelengths(R, config.rope_base), kind, numbers, config.rope_base)
             if config.window_rope_base:
                 in_window_P = wavelengths(R, config.window_rope_base)
                 wavelengths_P = jnp.where(config.is_full(layer), wavelengths_P, in_window_P)
             first_BTHR = turned(first_BTHR, positions, wavelengths_P)
+            if kind == "yarn":
+                first_BTHR = first_BTHR * numbers[-1]
         return jnp.concatenate([first_BTHR, rest], axis=-1) if rest.shape[-1] else first_BTHR
 
     def _attend(

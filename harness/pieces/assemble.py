@@ -182,7 +182,7 @@ def pack_segments(config: Config, pieces: Pieces, tokens: Tokens) -> np.ndarray:
 
     Raises PieceError if they are no such rows.
     """
-    stories, width = Windows.padded(tokens, config.context, config.vocab_size), config.context + 1
+    stories, width = Windows.of_stories(config, tokens), config.context + 1
     pack = pieces.by_name["pack_stories"]
 
     def packed(start: int) -> np.ndarray:

@@ -127,6 +127,7 @@ class _Loop:
         hooks = [
             Hook(every, self._validate),
             Hook(config.checkpoint_every or every, self._save, config.checkpoint_minutes),
+            Hook(every, self._save_best),
         ]
         if self.metrics.are_written and on_step is None:
             hooks += [Hook(config.chart_every or every, self._draw), Hook(every, self._say)]
@@ -240,6 +241,12 @@ class _Loop:
         with self.metrics.untimed():
             self.checkpointer.save(self.step, self.state, self.feed.get_state(), last["loss"] if is_bad else loss)
         self.saved = self.step
+
+    def _save_best(self) -> None:
+        """Saves a checkpoint of a new best validation loss, whatever the interval of the others: it is the one that is
+        sampled, exported and tuned. (The best of reinforcement learning is its last.)"""
+        if self.saved != self.step and not self.session.config.reward and self.metrics.is_new_best():
+            self._save()
 
     def _draw(self) -> None:
         run, entries = self.session.run, list(self.metrics.lines)

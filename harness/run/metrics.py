@@ -132,11 +132,23 @@ class Metrics:
             return False
 
         def decide() -> bool:
-            losses = [line["validation_loss"] for line in self.lines if "validation_loss" in line]
-            found = [loss for loss in losses if loss is not None and not math.isnan(loss)]
+            found = self._validation_losses()
             return len(found) > patience and min(found[-patience:]) >= min(found[:-patience])
 
         return processes.decided_by_first(decide)
+
+    def is_new_best(self) -> bool:
+        """Whether the validation loss of the last step is the lowest so far. The first process has them all."""
+
+        def decide() -> bool:
+            last, found = self.last["validation_loss"], self._validation_losses()
+            return last is not None and math.isfinite(last) and last < min(found[:-1], default=math.inf)
+
+        return processes.decided_by_first(decide)
+
+    def _validation_losses(self) -> list[float]:
+        losses = [line["validation_loss"] for line in self.lines if "validation_loss" in line]
+        return [loss for loss in losses if loss is not None and not math.isnan(loss)]
 
     def sync(self) -> None:
         """Waits until all lines are on disk."""

@@ -17,6 +17,7 @@ from jax.sharding import Mesh
 from harness.config import HUGGING_FACE, Config, ReportConfig
 from harness.data.batches import Rows, check_data, make_windows, validation_batches, windows_of
 from harness.data.dialogues import Template, open_template, template_of
+from harness.data.hub import model_folder
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.package_tokenizer import begin_of
 from harness.data.prepared import key_of, open_sources, prepare_all
@@ -101,6 +102,9 @@ class Session:
         """The tokens of these sources, by the piece `tokenize` if there is one."""
         tokenize = self.piece_by_name.get("tokenize")
         by_piece = f"-{self.pieces.digest}" if self.pieces and tokenize else ""
+        if tokenize and (begin := begin_of(self.tokenizer)):
+            piece = tokenize
+            tokenize = lambda text, tokenizer: np.array([*begin, *piece(text, tokenizer)])  # noqa: E731
         prepare_one = functools.partial(
             prepare, tokenizer=self.tokenizer, tokenize=tokenize, key=by_piece, quiet=self.quiet
         )
@@ -131,18 +135,18 @@ class Session:
         if not config.chat:
             return None
         file = template_of(config)
-        return open_template(
-            str(self.run.copy_of(file, self.run.template_file)) if file else config.chat, self.tokenizer
-        )
+        spec = str(self.run.copy_of(file, self.run.template_file)) if file else config.chat
+        folders = (model_folder(name) for name in (config.tokenizer, config.base) if name.startswith(HUGGING_FACE))
+        return open_template(spec, self.tokenizer, next(folders, None))
 
     def prompt_ids(self, prompt: str) -> list[int]:
         """The tokens of a prompt: of a question, if the model answers. Raises UsageError if it cannot be read."""
         if self.template:
             return self.template.prompt([{"role": "user", "content": prompt}])
-        ids = encode_prompt(self.tokenizer, prompt)
+        begin, ids = begin_of(self.tokenizer), encode_prompt(self.tokenizer, prompt)
         if prompt and self.pieces is not None and self.pieces.uses("encode", self.config):
-            return assemble.encode_text(self.pieces, self.tokenizer, prompt)
-        return [*begin_of(self.tokenizer), *ids]
+            ids = assemble.encode_text(self.pieces, self.tokenizer, prompt)
+        return [*begin, *(ids if prompt or not begin else ())]
 
     @property
     def prompt(self) -> str:

@@ -166,6 +166,7 @@ class WandB:
     def __init__(self, run: Run, config: Config):
         import wandb
 
+        self.teardown = wandb.teardown
         # Otherwise wandb would ask for a key on the terminal.
         if wandb.setup().settings.mode == "online" and not wandb.login(prompt=False, verify=False):
             raise HarnessError("there is no API key; run `wandb login`, or set WANDB_MODE=offline")
@@ -202,6 +203,7 @@ class WandB:
     def close(self) -> None:
         """Waits until everything is uploaded, or in offline mode on disk."""
         self.run.finish()
+        self.teardown()  # or the process that writes might end with lines that are not in the file
 
 
 # A tracker takes the metrics of each step, in their order; the sample of a step, perhaps after the metrics of later

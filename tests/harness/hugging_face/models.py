@@ -31,6 +31,7 @@ LAYOUTS = {
         _SMALL, positions="rope", rotary_fraction=0.5, parallel_residual=True, activation="gelu_exact", tied_head=False
     ),
     "Llama, longer context": replace(_LLAMA, num_kv_heads=2, head_width=8, rope_scaling="llama3:8:1:4:64"),
+    "Llama, YaRN": replace(_LLAMA, num_kv_heads=2, rope_base=500.0, rope_scaling="yarn:4:32:1:64:1.138629436111989"),
     "Llama, linear scaling": replace(_LLAMA, rope_scaling="linear:2.5", attention_bias="all"),
     "Mistral": replace(_LLAMA, num_kv_heads=3, window=20, tied_head=False),
     "Qwen 2": replace(_LLAMA, num_kv_heads=2, attention_bias="qkv"),

@@ -297,11 +297,12 @@ def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:
         ),
         (
             {"rope_scaling": "llama3:8:4:1:64"},
-            "rope_scaling=llama3:8:4:1:64 is not valid; write none, linear:FACTOR or",
+            "rope_scaling=llama3:8:4:1:64 is not valid; write none, linear:FACTOR, llama3",
         ),
         ({"rope_scaling": "linear:0"}, "rope_scaling=linear:0 is not valid"),
         ({"rope_scaling": "linear:fast"}, "rope_scaling=linear:fast is not valid"),
         ({"rope_scaling": "yarn:2"}, "rope_scaling=yarn:2 is not valid"),
+        ({"rope_scaling": "yarn:2:1:32:64:1"}, "rope_scaling=yarn:2:1:32:64:1 is not valid"),
         (
             {"mixer": "latent_attention", "d_latent": 8},
             "mixer=latent_attention needs positions=rope, and widths of what it caches",

@@ -182,6 +182,9 @@ class FakeWandB:
     def finish(self) -> None:
         """Nothing to wait for."""
 
+    def teardown(self) -> None:
+        """No process that writes."""
+
 
 def test_wandb_continues_its_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeWandB()
