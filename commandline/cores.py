@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def usable_cores() -> int:
-    """How many cores this process may use, at least 1."""
+    """Returns the number of cores that this process may use, at least 1."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -115,12 +115,12 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def why_unreadable(error: OSError | NotRegularFileError) -> str:
-    """Why `read_regular` failed: the rest of a sentence that begins with the path."""
+    """Returns the reason why `read_regular` failed: the rest of a sentence that begins with the path."""
     return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def why_no_text(error: OSError | UnicodeDecodeError) -> str:
-    """Why `read_text` failed: the rest of a sentence that begins with the path."""
+    """Returns the reason why `read_text` failed: the rest of a sentence that begins with the path."""
     return f"cannot be read: {error.strerror if isinstance(error, OSError) else 'it is not UTF-8 text'}"
 
 

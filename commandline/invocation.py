@@ -1,4 +1,4 @@
-"""How to type a command of the course again, as this process was started."""
+"""The commands of the course as the reader can type them, in the way in which this process was started."""
 
 import importlib.util
 import os
@@ -19,9 +19,10 @@ _COMMAND = re.compile(rf"`({'|'.join(PROGRAMS)})(?=[ `])")
 
 
 def command(program: str) -> str:
-    """What to type for a program of the course: its name, if the shell finds this very program by it.
+    """Returns the command for a program of the course: its name, if the shell finds this very program by that name.
 
-    Otherwise what runs it from here, such as `.venv/bin/grade`, `uv run grade` or `python -m grader`.
+    Otherwise the command that runs the program from here, such as `.venv/bin/grade`, `uv run grade` or `python -m
+    grader`.
     """
     others = _others.get()
     if others is not None:
@@ -55,7 +56,7 @@ def _words(program: str) -> list[str]:
 
 
 def words() -> dict[str, list[str]]:
-    """What to type for each program: its command, and the options that `as_typed` repeats."""
+    """Returns, for each program, the words to type: its command, and the options that `as_typed` repeats."""
     return {program: _words(program) for program in PROGRAMS}
 
 
@@ -80,7 +81,8 @@ def keep_options(program: str, **options: str | None) -> None:
 
 
 def install(*packages: str) -> str:
-    """What to type to install packages where this process runs. An environment that uv made has no pip of its own."""
+    """Returns the command that installs packages where this process runs. An environment made by uv has no pip of its
+    own."""
     wanted = shlex.join(packages)
     if importlib.util.find_spec("pip") is None:
         return f"uv pip install --python {shlex.quote(_shorter(Path(sys.executable)))} {wanted}"
@@ -88,7 +90,7 @@ def install(*packages: str) -> str:
 
 
 def python() -> str:
-    """What to type for the Python that runs this process."""
+    """Returns the command for the Python that runs this process."""
     for name in ("python", "python3"):
         if _is_found(name, Path(sys.executable)):
             return name

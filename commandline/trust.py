@@ -1,7 +1,7 @@
-"""Which code of other people the user has chosen to run: courses, and what the folders of runs bring.
+"""Trust in code of other people: courses, and the code that the folders of runs bring.
 
-Code is refused until it is trusted. A mark in the cache folder then says so: an empty file, named by a digest of what
-is trusted.
+Code is refused until the user trusts it. The mark of trust is an empty file in the cache folder, named by a digest of
+the trusted code.
 """
 
 import hashlib

@@ -193,7 +193,7 @@ _CALLED = {
 
 
 def _exchanged_in_words(_: Case, wrong: Difference) -> str:
-    """What the collectives exchange, kind by kind."""
+    """Describes a difference in the bytes that collectives exchange, by kind."""
     measure, _dot, kind = wrong.path.removeprefix("program.").partition(".")
     if measure != "exchanged":
         return (

@@ -1,4 +1,4 @@
-"""What a play shows: stories, heat maps, curves, bars and tables, as data that checks itself.
+"""The exhibits of a play: stories, heat maps, curves, bars and tables, as data that checks itself.
 
 A `problems/pNN_slug/play.py` yields exhibits. They are made in the process of a submission and cross to the judge's
 side as numbers and short text, so nothing in them is trusted: every text is made printable and cut, every number is a
@@ -331,11 +331,11 @@ KINDS_OF_EXHIBITS: Mapping[str, type] = types.MappingProxyType(
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a play has trained, shown until the next exhibit.
+    """The progress of training in a play, shown until the next exhibit.
 
     Attributes:
-        step: The steps that are done.
-        steps: The steps in all.
+        step: The number of steps that are done.
+        steps: The number of all steps.
         loss: The loss of the last step.
     """
 
@@ -370,12 +370,12 @@ class LearnerModule(Protocol):
 
 @dataclass(frozen=True)
 class Ending:
-    """How a play ended.
+    """The end of a play.
 
     Attributes:
         said: The sentence that says why, if it ended early.
         frames: The learner's own frames there.
-        printed: What the learner's code printed.
+        printed: The output that the learner's code printed.
     """
 
     said: str = ""

@@ -1,5 +1,4 @@
-"""What the scripts of `grade try` and the sessions of `grade repl` use: a check's own probe, run in the learner's
-process.
+"""Runs a check's own probe in the learner's process, for the scripts of `grade try` and the sessions of `grade repl`.
 
 Unlike the grader, it runs the code unconfined, without jit, and where a debugger can step through it.
 """
@@ -59,8 +58,8 @@ class Check:
     check: ProblemCheck
 
     def run(self, submission: ModuleType, case: Mapping[str, Any], seed: int) -> dict[str, Any]:
-        """What the check's probe returns for a submission, by name. Raises whatever the submission raises, with its
-        traceback."""
+        """Runs the check's probe on a submission and returns the arrays by name. Raises whatever the submission raises,
+        with its traceback."""
         from grader.worker.main import Sources, WorkerState, prepare
         from grader.worker.subject import Subject
 

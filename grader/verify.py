@@ -109,7 +109,7 @@ def _verify_definition(problem: Problem, row: Row) -> None:
 
 
 def _verify_page(problem: Problem, reference: Reference, row: Row) -> None:
-    """The page has all sections in order, enough hints, the entries, and true examples."""
+    """Verifies that the page has all sections in order, enough hints, the entries, and true examples."""
     before, sections = len(row.complaints), page.sections(problem)
     row.complaints += [f"the page has no section {title!r}" for title in page.SECTIONS if not sections.get(title)]
     if list(sections) != [title for title in page.SECTIONS if title in sections]:
@@ -129,13 +129,14 @@ def _verify_page(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_claims(problem: Problem, reference: Reference, row: Row) -> None:
-    """The numbers of the worked sketch, and what the page says of libraries, are in examples, and these are true."""
+    """Verifies that the numbers of the worked sketch, and the page's statements about libraries, are in examples, and
+    that these are true."""
     row.complaints += claims.faults(problem, claims.claims(problem))
     row.complaints += _false(reference, claims.examples(problem), "the example of a [[claim]]")
 
 
 def _verify_sizes(problem: Problem, reference: Reference, row: Row) -> None:
-    """The cases reach the sizes that people meet, in each dimension that concerns the problem."""
+    """Verifies that the cases reach the sizes that people meet, in each dimension that concerns the problem."""
     row.complaints += dimensions.faults(problem, cases.drawn_once(problem.name, 0))
 
 
@@ -145,7 +146,7 @@ def _false(reference: Reference, text: str, what: str) -> list[str]:
 
 
 def _verify_verdicts(problem: Problem, reference: Reference, row: Row) -> None:
-    """The stub and the reference, graded as submissions, get NOT ATTEMPTED and PASS."""
+    """Verifies that the stub and the reference, graded as submissions, get NOT ATTEMPTED and PASS."""
     stub = _grade(
         problem,
         Submission("stub.py", {**reference.submission().sources, problem.name: catalog.stub_text(problem)}),
@@ -175,7 +176,8 @@ def _verify_core(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_checks(problem: Problem, reference: Reference, row: Row) -> None:
-    """Each check compares something, the reference's numbers are not NaN, and numbers that are far off fail."""
+    """Verifies that each check compares something, that no number of the reference is NaN, and that numbers far off
+    fail."""
     for check in problem.checks:
         outcomes = [reference.ask(check, case).result() for case in cases.drawn_once(problem.name, 0)[check.cases]]
         leaves = [leaf for outcome in outcomes for leaf in select(outcome.leaves, check.leaves)]
@@ -193,7 +195,8 @@ def _verify_checks(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> None:
-    """Each form of each misconception is rejected and identified with seed 0, and rejected with every other seed."""
+    """Verifies that each form of each misconception is rejected and identified with seed 0, and rejected with every
+    other seed."""
     row.margins = [Margin(check.name, check.tolerance.room) for check in problem.checks]
     for variant, misconception in reference.misconceptions.items():
         row.ideas += 1
@@ -227,7 +230,7 @@ def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> 
 
 
 def _verify_pitfalls(problem: Problem, reference: Reference, row: Row) -> None:
-    """Each pitfall of the page is a misconception."""
+    """Verifies that each pitfall of the page is a misconception."""
     found, misconceptions = promises.pitfalls(problem), catalog.misconceptions(problem)
     row.pitfalls = len(found)
     row.covered = sum(bool(promises.of_pitfall(bullet, misconceptions)) for bullet in found)
@@ -235,7 +238,7 @@ def _verify_pitfalls(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_promises(problem: Problem, reference: Reference, row: Row) -> None:
-    """Each promise of the page has a check, which rejects a form of the misconception that breaks it."""
+    """Verifies that each promise of the page has a check, which rejects a form of the misconception that breaks it."""
     row.promises, found = promises.promises(problem), promises.promising(problem)
     row.promised = len(found)
     row.complaints += promises.faults(problem, row.promises)
@@ -276,8 +279,8 @@ def _accepts(problem: Problem, reference: Reference, variant: str, seed: int, li
 
 
 def _verify_correct_programs(problem: Problem, reference: Reference, row: Row) -> None:
-    """The reference with every other seed, and correct programs in other styles, pass; and the tolerances have
-    margins."""
+    """Verifies that the reference with every other seed, and correct programs in other styles, pass, and that the
+    tolerances have margins."""
     row.seeds = _passes(
         problem, reference, submission.reference(problem), row, range(1, row.asked + 1), "the reference"
     )
@@ -323,8 +326,8 @@ def _passes(
 
 
 def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
-    """Each check of a program, a process or a file has a forgery, and no forgery gets the points of a check that it
-    forges."""
+    """Verifies that each check of a program, a process or a file has a forgery, and that no forgery gets the points of
+    a check that it forges."""
     claims = [check for check in problem.checks if check.is_claim]
     forged: dict[str, list[bool]] = {}
     for path in catalog.forgeries(problem):
@@ -357,7 +360,7 @@ def forgery(problem: Problem, path: Path) -> Submission:
 
 
 def _verify_play(problem: Problem, reference: Reference, row: Row) -> None:
-    """The play, if there is one, shows something of the reference within its time."""
+    """Verifies that the play, if there is one, shows something of the reference within its time."""
     if plays.find(problem) is None:
         return
     performance = Performance(problem, submission.reference(problem), _fork_server())

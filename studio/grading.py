@@ -22,7 +22,8 @@ _LONGEST_END = 3.0  # seconds
 
 
 class Grading:
-    """What the pages know of gradings. A problem that waits is graded once, with the text that its file has by then.
+    """Grades problems for the pages, and keeps the results. A waiting problem is graded once, with the text that its
+    file has by then.
 
     Publishes on the topic of the problem's name: `grading`, `check`, `progress`, and `verdict` or `stopped`.
     """

@@ -1,11 +1,12 @@
-"""What every request must show before the studio answers, and what every answer tells the browser.
+"""Admits requests to the studio: checks what every request must carry, and adds headers for the browser to every
+response.
 
 Other programs and other web pages on this machine can reach the port. So a request needs the path and the cookie that
 only the address printed in the terminal leads to, the name of this server as its host, and, if it changes anything, a
-page of the studio as its origin. `keys` says what the secrets are.
+page of the studio as its origin. `keys` describes the secrets.
 
-Behind a proxy that knows its users, such as a Jupyter server, the proxy's secret is what leads to the path and the
-cookie, and the host is the name that the proxy was asked for.
+Behind a proxy that knows its users, such as a Jupyter server, the proxy's secret leads to the path and the cookie, and
+the host is the name under which the browser reached the proxy.
 """
 
 import contextlib
@@ -55,8 +56,8 @@ def policy(nonce: str) -> str:
 
 @dataclass(frozen=True)
 class Front:
-    """Where browsers reach the studio: at a port of this machine, or below the `prefix` of a proxy, which sends
-    `secret` in the header PROXY of each request."""
+    """The place where browsers reach the studio: at a port of this machine, or below the `prefix` of a proxy, which
+    sends `secret` in the header PROXY of each request."""
 
     port: int = 0
     prefix: str = ""

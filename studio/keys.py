@@ -45,17 +45,17 @@ class Keys:
         return next((key for key in known if matches(proof, signature(key, f"{host} {self.challenge}"))), None)
 
     def renewed(self, key: str) -> dict[str, str]:
-        """What a page with this renewal key needs from now on. Signed, so that it knows who says so."""
+        """Returns what a page with this renewal key needs from now on, with a signature that proves its origin."""
         return {"path": self.path, "key": self.renewal, "proof": signature(key, f"{self.path} {self.challenge}")}
 
 
 def signature(key: str, text: str) -> str:
-    """What only somebody with the key can make of the text."""
+    """Returns the HMAC of the text, in hexadecimal digits. Only somebody with the key can compute it."""
     return hmac.digest(key.encode(), text.encode(), "sha256").hex()
 
 
 def matches(offered: str, secret: str) -> bool:
-    """Whether they are equal. Takes the same time wherever they differ."""
+    """Returns whether two texts are equal. Takes the same time wherever they differ."""
     return hmac.compare_digest(offered.encode(), secret.encode())
 
 

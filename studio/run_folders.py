@@ -39,7 +39,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class RunState:
-    """What the folder of a run holds at one moment."""
+    """The contents of a run's folder at one moment."""
 
     name: str
     config: Config
@@ -112,7 +112,7 @@ class RunFolders:
         return own and _is_folder(folder) and _is_file(folder / "config.json")
 
     def state(self, name: str) -> RunState:
-        """What a run has reached. Raises UsageError if its files are not those of a run."""
+        """Reads the state of a run. Raises UsageError if its files are not those of a run."""
         if not self.has(name):
             raise UsageError(f"There is no run {name!r} in {self.root}.")
         run = Run(self.root / name)
@@ -144,7 +144,7 @@ class RunFolders:
         return times, time.time() - times[1] < _RECENT
 
     def samples(self, name: str) -> list[Sample]:
-        """What the model wrote after each validation, the first step first."""
+        """Returns the samples that the model wrote after each validation, the first step first."""
         run = Run(self.root / name)
         if not self.has(name) or not _is_folder(run.samples):
             return []

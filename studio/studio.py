@@ -55,11 +55,11 @@ class Studio:
             self.history.close()
 
     def _background(self, stop: asyncio.Event) -> list[Coroutine[Any, Any, None]]:
-        """What runs while the studio does."""
+        """Returns the background tasks of the studio."""
         return [self._watch(stop)]
 
     def _closers(self) -> list[Callable[[], None]]:
-        """What ends the processes that the studio has started."""
+        """Returns the functions that end the processes that the studio has started."""
         return [self.trials.close, self.plays.close, self.grading.close]
 
     def save(self, problem: Problem, text: str, base: str) -> attempt_files.AttemptFile:

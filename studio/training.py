@@ -33,7 +33,7 @@ class Training:
 
     @property
     def error(self) -> str:
-        """Why the training failed; empty if it did not."""
+        """The reason why the training failed; empty if it did not."""
         code = self.process.returncode
         if self.is_running or code == 0 or (self.is_stopping and code < 0):
             return ""

@@ -94,6 +94,6 @@ class Trials:
 
 
 def _read(output: IO[str]) -> str:
-    """What a script prints, up to a little more than what is shown, without control characters."""
+    """Reads the output of a script, up to a little more than is shown, and removes control characters."""
     with output:
         return "\n".join(printable(line) for line in output.read(_PRINTED + 1).split("\n"))

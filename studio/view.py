@@ -1,4 +1,4 @@
-"""What pages share: templates with what every page needs, requests that they read, numbers in addresses."""
+"""The parts that pages share: templates with what every page needs, requests that they read, numbers in addresses."""
 
 import json
 from collections.abc import Mapping

@@ -56,7 +56,7 @@ class Learner:
 
     @property
     def words(self) -> str:
-        """What the filter searches."""
+        """The text in which the filter searches, in lower case."""
         parts = [
             self.name,
             self.section,

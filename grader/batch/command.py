@@ -333,7 +333,8 @@ def _known(folder: Path, intake_: Intake, notes: list[str]) -> list[Known]:
 
 
 def _without_effect(rules: Deadlines | None, directory: Directory, intake_: Intake) -> Iterator[str]:
-    """What the deadlines say that changes nothing. Raises UsageError if a line is for one of several learners."""
+    """Yields a sentence on each rule of the deadlines that changes nothing. Raises UsageError if a rule names a word
+    that several learners match."""
     if rules is None:
         return
     if not any(item.submitted or item.late for item in intake_.items):

@@ -36,10 +36,14 @@ _MEMORY = f"take more than {MEMORY >> 20} MiB of memory to read"
 
 @dataclass(frozen=True)
 class Result:
-    """What work returned, as JSON values, or the reason why it returned nothing.
+    """The result of one piece of work, or the reason why there is none.
 
-    `failed` is the rest of a sentence that begins with "its files". `fault` is the traceback of an internal error, and
-    `error` its type. `refused` is the message of a CommandError, which concerns the class.
+    Attributes:
+        value: The returned JSON values.
+        failed: The rest of a sentence that begins with "its files".
+        fault: The traceback of an internal error.
+        error: The type of that error.
+        refused: The message of a CommandError, which concerns the class.
     """
 
     value: Any = None
@@ -148,7 +152,7 @@ def _confine(readable: Sequence[Path], seconds: int) -> None:
 
 
 def _receive(pipe: int, one: _Running) -> bool:
-    """Whether there may be more to come from a process."""
+    """Receives from a process. Returns whether there may be more to come."""
     part = os.read(pipe, 1 << 20)
     one.size += len(part)
     if one.size > OUTPUT and not one.failed:

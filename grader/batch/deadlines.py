@@ -38,10 +38,15 @@ Dates = Mapping[str, datetime]  # by problem label; the key "" holds for all oth
 
 @dataclass(frozen=True)
 class Attempt:
-    """One submission of a learner for a problem, as far as it decides what counts.
+    """One submission of a learner for a problem, reduced to the facts that decide which one counts.
 
-    `number` is the order of arrival. `submitted` is in UTC, or local to the course system if it has no zone; None if
-    the export does not say it. `late` is the export's own mark.
+    Attributes:
+        problem: The problem's name.
+        id: Identifies the attempt among the learner's.
+        number: The order of arrival.
+        score: The points before any penalty.
+        submitted: In UTC, or local to the course system if it has no zone; None if the export has no time.
+        late: The export's own mark.
     """
 
     problem: str
@@ -54,10 +59,14 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Settled:
-    """The attempt that counts for a problem, its score after the penalty, and a sentence on its lateness; empty if on
-    time.
+    """The attempt that counts for a problem.
 
-    `times` says when it was handed in and due, as far as that is known. What a learner is excused from does not count.
+    Attributes:
+        id: The attempt.
+        adjusted: The score after the penalty.
+        lateness: A sentence on its lateness; empty if it was on time.
+        times: When it was handed in and due, as far as that is known.
+        excused: Whether the learner is excused from the problem, which then does not count.
     """
 
     id: str
@@ -69,13 +78,21 @@ class Settled:
 
 @dataclass(frozen=True)
 class Deadlines:
-    """When problems are due and close, and what lateness costs.
+    """The due and closing dates of problems, and the penalties for lateness. A problem that has closed accepts no
+    submission.
 
-    After it has closed, no submission for a problem is accepted. `penalty` is the share of the score that each late day
-    costs. `extensions` are by learner, then by problem label, where "" holds for all others; they move both dates.
-    `own_late_days` are those of the learners who have not as many as all others, and `excused` the labels of the
-    problems that do not count for a learner, where "" means all. `due_in` and `closes_in` are the dates of sections:
-    see `for_section`.
+    Attributes:
+        timezone: The time zone of all dates.
+        due: The due dates by problem label, where "" holds for all other problems.
+        grace: How long after the due date a submission still counts as on time.
+        late_days: The late days that each learner may spend without a penalty.
+        penalty: The share of the score that each late day costs.
+        extensions: By learner, then by problem label, where "" holds for all other problems. They move both dates.
+        closes: The closing dates, by problem label like `due`.
+        due_in: The due dates of sections that have their own: see `for_section`.
+        closes_in: The closing dates of sections that have their own.
+        own_late_days: The late days of the learners who have another number than `late_days`.
+        excused: By learner, the labels of the problems that do not count, where "" means all.
     """
 
     timezone: tzinfo = UTC
@@ -113,12 +130,12 @@ class Deadlines:
         return max((row.get(label, row.get(_EVERY, timedelta())) for row in own), default=timedelta())
 
     def due_for(self, names: Iterable[str], problem: str) -> datetime | None:
-        """When a problem is due for a learner. None if it has no due date."""
+        """Returns the due date of a problem for a learner, with extensions. None if it has none."""
         due = self.due.get(_label(problem), self.due.get(_EVERY))
         return due and due + self.extension(names, problem)
 
     def closes_for(self, names: Iterable[str], problem: str) -> datetime | None:
-        """When a problem closes for a learner. None if it does not."""
+        """Returns the time when a problem closes for a learner, with extensions. None if it does not close."""
         closes = self.closes.get(_label(problem), self.closes.get(_EVERY))
         return closes and closes + self.extension(names, problem)
 
@@ -134,7 +151,7 @@ class Deadlines:
         return bool(frozenset[str]().union(*labels) & {_EVERY, _label(problem)})
 
     def late_days_of(self, names: Iterable[str]) -> int:
-        """How many late days a learner may spend."""
+        """Returns the number of late days that a learner may spend."""
         own = {folded(name) for name in names}
         return max((days for name, days in self.own_late_days.items() if folded(name) in own), default=self.late_days)
 
@@ -156,10 +173,10 @@ class Deadlines:
         return max(1, -(-min(late, by_clock) // _DAY)) if late > max(self.grace, timedelta()) else 0
 
     def times(self, names: Sequence[str], attempt: Attempt) -> str:
-        """When an attempt was handed in, was due and had to be handed in at the latest, in the time zone of the
+        """Describes when an attempt was handed in, when it was due and when the problem closes, in the time zone of the
         deadlines.
 
-        Empty if it has neither date.
+        Empty if the problem has neither date.
         """
         due, closes = self.due_for(names, attempt.problem), self.closes_for(names, attempt.problem)
         parts = [f"handed in {_minute(self._local(attempt.submitted))}"] if attempt.submitted else []
@@ -198,10 +215,10 @@ class Deadlines:
 def settle(
     attempts: Sequence[Attempt], names: Sequence[str], deadlines: Deadlines | None, *, best: bool
 ) -> dict[str, Settled]:
-    """What counts for each problem of one learner: the best attempt after the penalty, or the last one.
+    """Returns the attempt that counts for each problem of one learner: the best one after the penalty, or the last one.
 
-    `names` are the learner's name and ids. `deadlines` are those of the learner's section. A problem for which every
-    attempt came after it had closed has the score 0.
+    `names` are the learner's name and ids. `deadlines` are those of the learner's section. If every attempt at a
+    problem came after it had closed, the score is 0.
     """
     rules = deadlines or Deadlines()
     by_problem: dict[str, list[Attempt]] = {}

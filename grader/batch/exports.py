@@ -32,7 +32,7 @@ _LOADER = getattr(
 
 @dataclass(frozen=True)
 class Stamp:
-    """What an export says about when a file was submitted.
+    """The record of an export about the submission of a file.
 
     `time` is in UTC, or local to the course system if it has no zone. `late` is the system's own mark. `upload` grows
     with each file that the system receives.

@@ -1,5 +1,5 @@
-"""What learners get back: a web page for each, which needs no other file, also as a zip for Moodle, and comments for
-Canvas."""
+"""The feedback that learners get: a self-contained web page for each learner, also as a zip for Moodle, and comments
+for Canvas."""
 
 import io
 import re
@@ -39,7 +39,7 @@ Slot = tuple[str, str]  # learner, problem
 
 
 def tasks(stored: Results, seed: int, timeout: float | None, least: Level) -> list[Task]:
-    """What to grade once more, to show the smallest failing case of each file that failed."""
+    """Returns the tasks that grade each failed file once more, to show its smallest failing case."""
     found = list[Task]()
     for record in stored.records():
         if record.verdict not in _EXPLAINED or not record.report or not record.report.executed:
@@ -171,7 +171,7 @@ def page(learner: str, records: Sequence[Record], summary: Summary, explained: M
 
 
 def _price(record: Record) -> str:
-    """How late the file was and, if that cost anything, how the mark follows from the score."""
+    """Describes how late the file was and, if that cost anything, how the mark follows from the score."""
     if record.mark == record.score:
         return record.late
     price = record.score - record.mark

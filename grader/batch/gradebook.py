@@ -32,7 +32,8 @@ class Assignment:
 
     @classmethod
     def of(cls, problem: Problem) -> "Assignment":
-        """That of a problem. Its title is one that Canvas neither skips nor takes for another assignment's."""
+        """Returns the assignment of a problem, with a title that Canvas neither skips nor confuses with another
+        assignment's."""
         name = _SKIPPED.sub(lambda match: match[0].lower(), f"{problem.label} {problem.title}")
         # Canvas takes a number in parentheses for an assignment's id.
         return cls(problem.name, re.sub(r" \((\d+)\)$", r" [\1]", name), problem.points)

@@ -35,10 +35,15 @@ Row = tuple[str, str, str, str, int, int, int, int, str]
 
 @dataclass(frozen=True)
 class HuntOptions:
-    """How hunts are marked: those of these problems, handed out with this seed.
+    """The options for marking hunts.
 
-    Mended programs are graded on cases that are drawn from it, with at least this isolation. `deadlines` and `roster`
-    are files, and `formats` are those of gradebooks.
+    Attributes:
+        problems: The problems of the hunts.
+        seed: The seed with which the hunts were handed out. Mended programs are graded on cases that are drawn from it.
+        least: The lowest level of isolation that is accepted.
+        deadlines: The file with due dates and closing dates.
+        roster: A gradebook of the course system, which says who is in the class.
+        formats: The gradebooks to write.
     """
 
     problems: Sequence[Problem]
@@ -169,7 +174,8 @@ def _records(intake: Intake, rows: Sequence[Row], points: int, rules: Deadlines 
 
 
 def _sheets_of_others(people: Mapping[str, Person], of: Mapping[str, str]) -> dict[str, str]:
-    """Why a learner's sheet is somebody else's, by learner: it names another one, or several handed it in."""
+    """Returns, for each learner whose sheet belongs to somebody else, the reason: it names another learner, or several
+    handed it in."""
     directory, told = Directory(people.values()), dict[str, str]()
     for name, named in of.items():
         if named in directory:

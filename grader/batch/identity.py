@@ -1,4 +1,4 @@
-"""Who is who: a learner is known by the id of an export or a roster, never by the name."""
+"""The identity of learners: a learner is known by the id of an export or a roster, never by the name."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -125,7 +125,7 @@ class Directory:
         return people[0] if people else None
 
     def words(self, person: Person) -> tuple[str, ...]:
-        """What means this learner and nobody else."""
+        """Returns the words that mean this learner and nobody else."""
         own = (person.learner, *person.ids, person.name)
         return tuple(word for word in own if self._meant[folded(word)] == [person])
 

@@ -19,7 +19,7 @@ _WIDEST_NAME = 40
 
 @dataclass(frozen=True)
 class Filter:
-    """Which results to show. Texts are searched for without regard to case; `problems` is a list such as `01-08,12`."""
+    """A filter of results. Searches for texts without regard to case; `problems` is a list such as `01-08,12`."""
 
     learner: str | None = None
     problems: str | None = None
@@ -46,7 +46,16 @@ class Filter:
 
 @dataclass(frozen=True)
 class _Stored:
-    """What is known of a class. `unused` are rows of learner, file and reason."""
+    """The stored results of a class.
+
+    Attributes:
+        records: The result of each learner and problem.
+        unused: The files that were not used: rows of learner, file and reason.
+        regrades: The gradings that were repeated.
+        changes: The marks that changed without a new submission.
+        about: Lines on the name of the class, its grading and its deadlines.
+        people: The learners by name.
+    """
 
     records: Sequence[Record]
     unused: Sequence[tuple[str, str, str]]

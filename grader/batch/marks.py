@@ -26,10 +26,9 @@ GRADED = "graded"  # in place of points: what grading gives
 
 @dataclass(frozen=True)
 class Grounds:
-    """What decides marks beside the submissions, by the name of the fact that remembers it, and what to say if it
-    changes.
+    """The facts that decide marks in addition to the submissions. A change of one of them is a cause of changed marks.
 
-    Those of one problem are known by its name after a colon.
+    The name of a fact about one problem ends in a colon and the problem's name.
     """
 
     facts: Mapping[str, str]
@@ -53,7 +52,7 @@ class Grounds:
             store.remember(name, value)
 
     def changed(self, store: Store) -> "Causes":
-        """What is otherwise than in the last batch that ended."""
+        """Returns the facts that differ from those of the last batch that ended."""
         return Causes({
             name for name, value in self.facts.items() if (earlier := store.fact(name)) is not None and earlier != value
         })  # fmt: skip
@@ -80,7 +79,7 @@ class Causes:
         return sorted(ProblemName(name.partition(":")[2]).label for name in self.names if name.startswith("semantics:"))
 
     def because(self, problem: str) -> str:
-        """Why a mark for a problem may have changed, in a few words."""
+        """Describes in a few words why a mark for a problem may have changed."""
         found = [said for name, said in SAID.items() if {name, f"{name}:{problem}"} & self.names]
         return "; ".join(found) or "graded again"
 

@@ -1,4 +1,4 @@
-"""What a batch writes beside its tables: gradebooks, reports, the summary, and feedback for learners."""
+"""The files that a batch writes beside its tables: gradebooks, reports, the summary, and feedback for learners."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a results folder knows of one learner: shown to them, or forgotten."""
+"""Shows a learner, or deletes, the data that a results folder has about them."""
 
 import json
 from collections.abc import Iterable

@@ -45,7 +45,8 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Target:
-    """Where the marks go: the address of a Canvas, the number of a course, and assignments as `NN=ID`."""
+    """The course in Canvas that receives the marks: the server's address, the course's number, and assignments as
+    `NN=ID`."""
 
     url: str
     course: str
@@ -87,7 +88,7 @@ def push(folder: Path, target: Target, *, send: bool, overwrite: bool = False, c
 
 @dataclass
 class _Count:
-    """What has been sent, and what Canvas did not take: learners with the name of the assignment."""
+    """The counts of a push, and the learners whom Canvas did not accept, with the name of the assignment."""
 
     marks: int = 0
     decided: int = 0  # marks that somebody has entered in Canvas

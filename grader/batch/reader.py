@@ -36,16 +36,17 @@ _START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.batch.read
 
 
 def messages(source: Path, wanted: Wanted, problems: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """What the reader finds: first the export, with its learners, then the result of each learner. Raises
-    CommandError."""
+    """Yields the messages of the reader: first the export with its learners, then the result of each learner.
+
+    Raises CommandError.
+    """
     return _ask(source=str(source), wanted=wanted, problems=[*problems])
 
 
 def tokens(texts: Mapping[str, Mapping[str, str]]) -> dict[str, Tokens]:
-    """What is known of each Python text by its tokens. `texts` are by learner, then by a digest, which is the key of
-    the result.
+    """Returns the tokens of each Python text. `texts` are by learner, then by a digest, which is the key of the result.
 
-    Those of a learner are missing if they take too long. No text is read twice, also of those.
+    The texts of a learner are missing if they take too long. No text is read twice, not even one that took too long.
     """
     if len(_read) > MOST_READ:
         _read.clear()

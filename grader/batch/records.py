@@ -1,4 +1,4 @@
-"""What a batch knows about each learner and problem: the records of its results."""
+"""The records of a batch: the result of each learner and problem."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -185,8 +185,19 @@ def without_zeros(text: str) -> str:
 
 @dataclass(frozen=True)
 class Regrade:
-    """What grading an attempt again has changed: of all checks, or of one. The values after it are None until that is
-    done."""
+    """The effect of grading an attempt again, with all checks or with one.
+
+    Attributes:
+        at: The time of the request.
+        learner: The learner's name.
+        problem: The problem's name.
+        because: The reason.
+        verdict_before: The verdict before the regrade.
+        score_before: The score before the regrade.
+        verdict_after: The verdict after the regrade; None until it is done.
+        score_after: The score after the regrade; None until it is done.
+        check_name: The check that was graded again; empty for all checks.
+    """
 
     at: str
     learner: str

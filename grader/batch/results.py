@@ -96,7 +96,7 @@ class Results:
         return int(self._database.execute("select count(*) from counted").fetchone()[0])
 
     def regrades(self) -> list[Regrade]:
-        """What was graded again, in order."""
+        """Returns the regrades, in order."""
         names = ", ".join(field.name for field in fields(Regrade))
         return [Regrade(*row) for row in self._database.execute(f"select {names} from regrades order by number")]
 
@@ -116,7 +116,7 @@ class Results:
         return found
 
     def people(self) -> dict[str, Person]:
-        """Who the learners are, by name."""
+        """Returns the learners by name."""
         rows = self._database.execute("select learner, ids, canvas, section from learners")
         return {
             name: Person(name, tuple(json.loads(ids)), tuple(json.loads(canvas)), section)
@@ -156,7 +156,7 @@ class Results:
         return dict(self._database.execute(query, (course, assignment)).fetchall())
 
     def joins(self) -> list[Join]:
-        """Which learners turned out to be the same, in order."""
+        """Returns the joins of learners who turned out to be the same, in order."""
         rows = self._database.execute("select at, learner, ids, joined, because from joins order by number")
         return [Join(at, learner, tuple(json.loads(ids)), joined, why) for at, learner, ids, joined, why in rows]
 
@@ -183,7 +183,8 @@ class Results:
         return [tuple(row) for row in self._database.execute("select learner, file, reason from unused")]
 
     def records(self) -> list[Record]:
-        """What counts, in the order of learners and problems, without anything that a secret case could be known by."""
+        """Returns the records that count, by learner and problem, redacted of anything that could identify a secret
+        case."""
         return [record.redacted() for record in self.private_records()]
 
     def private_records(self) -> list[Record]:

@@ -1,5 +1,4 @@
-"""How much learners are told of their results now: as much as the teacher wants, and more when their due date is
-over."""
+"""The level of detail that learners get of their results: as much as the teacher wants, and more after the due date."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -34,7 +33,7 @@ def past_due(records: Sequence[Record], people: Sequence[Person], rules: Deadlin
 def levels(
     records: Sequence[Record], over: Mapping[Slot, bool], reveal: Reveal | None, after_due: Reveal | None
 ) -> dict[Slot, Reveal]:
-    """How much each learner is told of each problem. `over` is what `past_due` returns."""
+    """Returns the level of detail for each learner and problem. `over` is what `past_due` returns."""
     before = reveal or ADVICE
     slots = ((record.learner, record.problem) for record in records)
     return {slot: (after_due or before) if over.get(slot) else before for slot in slots}

@@ -45,7 +45,8 @@ class Roster:
         return [column for column in self.columns if column in names]
 
     def ids(self, row: Mapping[str, str]) -> tuple[str, ...]:
-        """What a row identifies its student by, the most reliable first; empty where it has none."""
+        """Returns the ids by which a row identifies its student, the most reliable first; an empty text for each that
+        it lacks."""
         values = [row.get(column, "").strip() for column in _IDS[self.system]]
         return tuple(re.sub(r"^Participant (?=\d)", "", value) for value in values)
 

@@ -134,7 +134,7 @@ def _tasks(
 
 
 def _nothing(intake: Intake, learner: str) -> str:
-    """Why there is no file of a learner for a problem."""
+    """Returns the reason why a learner has no file for a problem."""
     others = [file for file in intake.unused if file.learner == learner and file.may_be_a_submission]
     return f"no file for it: {others[0].file} {others[0].reason}" if others else "nothing was submitted"
 
@@ -315,8 +315,8 @@ def _begin(control: socket.socket | None) -> None:
 
 @contextlib.contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """Inside the context, Ctrl-C waits, also for processes that are started there: they would print a traceback of
-    their imports.
+    """Delays Ctrl-C until the end of the context, also in processes that start within it: those would print a traceback
+    of their imports.
 
     Raises KeyboardInterrupt at the end.
     """

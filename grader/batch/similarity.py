@@ -56,8 +56,8 @@ Place = tuple[int, int]  # line from 1, column from 0
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the tokens of a Python text say: a digest of the text without comments of their own lines, and its
-    sequences."""
+    """The tokens of a Python text: `code` is a digest of the text without comments on lines of their own, and
+    `sequences` are its sequences of tokens."""
 
     code: str
     sequences: Sequences
@@ -91,7 +91,7 @@ def read(texts: Mapping[str, str]) -> dict[str, tuple[str, list[int]]]:
 
 
 def digest(text: str) -> str:
-    """What a text is known by."""
+    """Returns a digest that identifies a text."""
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 

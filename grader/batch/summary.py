@@ -120,7 +120,7 @@ def summarize(
 
 
 def likeness_lines(summary: Summary) -> Iterator[str]:
-    """How many learners handed in a known solution, for the terminal, and who."""
+    """Yields lines for the terminal on how many learners handed in a known solution, and who."""
     exact = [one for one in summary.likenesses if one.is_word_for_word]
     for name in dict.fromkeys(one.known for one in exact):
         yield _likeness_line([one for one in exact if one.known == name], f"handed in {name} word for word")

@@ -93,8 +93,8 @@ class Attempt:
             terminal.echo(other, err=True)
 
     def _mixed_up(self) -> str:
-        """What may have been meant instead of this file: another problem, or a file beside the workspace. Empty if
-        nothing."""
+        """Returns a sentence on the file that may have been meant instead of this one: another problem's, or one beside
+        the workspace. Empty if there is none."""
         meant = next((name for name in catalog.names() if name == self.file.stem != self.problem.name), None)
         if meant:
             again = f"grade problem {meant.label} {shlex.quote(str(self.file))}"
@@ -206,7 +206,7 @@ def _graded(
 
 
 def _text(made: "Report | None", verdict: "GradeResponse", options: GradeOptions, format_: str | None) -> str:
-    """What is printed of a verdict. Of secret cases, nothing that tells them."""
+    """Returns the text to print for a verdict. Reveals nothing of secret cases."""
     if options.show and format_ in (None, "json"):
         return "\n".join([*filter(None, verdict.texts.values()), ""])
     from grader.report.formats import render

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Answers:
-    """What a learner answers: the line, the idea, the mend; or asks for."""
+    """The options of a learner's command: an answer (the line, the idea, the mend) or a request."""
 
     line: int | None
     idea: str | None

@@ -100,8 +100,7 @@ def played(
 
 
 def _with_sign_of_life(items: "Iterable[T | Progress]", problem: Any) -> "Iterator[T]":
-    """What a play shows. While the next item is being made, the terminal shows a sign of life, and how far training has
-    come."""
+    """Yields the exhibits of a play. Shows a spinner and the progress of training while the next one is being made."""
     from grader.exhibits import Progress
 
     rest = iter(items)

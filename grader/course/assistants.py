@@ -1,4 +1,4 @@
-"""What an AI assistant that opens a workspace is asked to do: tutor, and not solve."""
+"""The instructions for an AI assistant that opens a workspace: to tutor, and not to solve."""
 
 from grader.course import selection
 from grader.paths import ROOT

@@ -117,7 +117,8 @@ def defined(folder: Path) -> Problem:
 
 
 def _mistakes(problem: Problem) -> Iterator[str]:
-    """What the definition names but does not define: entries, their arguments, cases, other checks."""
+    """Yields a complaint on each name that the definition uses but does not define: entries, arguments, cases,
+    checks."""
     entries = {entry.name: entry for entry in problem.entries}
     for check in problem.checks:
         options, entry = check.options, entries.get(check.options.get("entry", ""))
@@ -185,7 +186,7 @@ def all_problems() -> list[Problem]:
 
 
 def unreadable() -> dict[ProblemName, str]:
-    """Why the definitions of the other problems cannot be read, by name."""
+    """Returns, for each problem whose definition cannot be read, the reason."""
     found: dict[ProblemName, str] = {}
     for name in names():
         try:

@@ -1,8 +1,8 @@
-"""What a page says of numbers and of libraries, and the tested examples that prove it.
+"""The claims of a page about numbers and libraries, and the tested examples that prove them.
 
-Each number of the worked sketch must occur in a `>>>` example: one of the page, or one beside the reference, in a
-`[[claim]]`. So must each sentence that says what raises, returns or is dropped. A claim without an example says why it
-has none.
+Each number of the worked sketch must occur in a `>>>` example, on the page or beside the reference, in a `[[claim]]`.
+The same holds for each sentence about something that raises, returns or is dropped. A claim without an example gives
+the reason why it has none.
 """
 
 import re

@@ -119,7 +119,7 @@ DIMENSIONS = (
 
 
 def faults(problem: Problem, cases: Mapping[str, list[Case]]) -> Iterator[str]:
-    """What is missing in the sizes of a problem's cases, and what is declared of them that is not so."""
+    """Yields the sizes that a problem's cases lack, and the declarations about their sizes that do not hold."""
     known = {dimension.name: dimension for dimension in DIMENSIONS}
     covered = {name for family in problem.cases.values() for name in family.covers}
     for name in sorted((covered | set(problem.without)) - set(known)):

@@ -1,4 +1,4 @@
-"""What the source of a file is without running it: its syntax tree, and the modules that it imports."""
+"""The properties of a source that can be found without running it: its syntax tree, and the modules that it imports."""
 
 import ast
 import re
@@ -81,8 +81,8 @@ def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> M
 
 @dataclass(frozen=True)
 class ModuleText:
-    """What a module of this distribution imports, anywhere in its code, and its code without comments, docstrings and
-    layout."""
+    """A module of this distribution: the modules that it imports anywhere, and its code without comments, docstrings
+    and layout."""
 
     imports: tuple[str, ...]
     code: str

@@ -87,7 +87,7 @@ def covered(sentence: str, entries: Sequence[Promise]) -> bool:
 
 
 def faults(problem: Problem, entries: Sequence[Promise]) -> Iterator[str]:
-    """What is wrong with the entries themselves, and the promises that have none."""
+    """Yields the faults of the entries, and the promises that have no entry."""
     found = promising(problem)
     without_styles = not (problem.home / STYLES).is_dir()  # an installed course leaves the folder out
     known = {

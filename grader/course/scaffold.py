@@ -102,7 +102,7 @@ def template(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def open_items(problem: Problem) -> list[str]:
-    """What is still to write: a line for each TODO in the problem's files."""
+    """Returns a line for each TODO in the problem's files."""
     items = []
     for path in _source_files(problem):
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):

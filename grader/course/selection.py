@@ -94,7 +94,7 @@ def installed() -> Mapping[str, Path]:
 
 
 def name_of(folder: Path) -> str:
-    """How to select the course in a folder: its name if it is installed, else the path."""
+    """Returns the name that selects the course in a folder: its own if it is installed, else the path."""
     return next((name for name, root in installed().items() if root == folder), str(folder))
 
 

@@ -1,5 +1,5 @@
-"""What VS Code reads in a workspace: a task that grades at every save, tests for the Test Explorer, recommended
-extensions."""
+"""The files that VS Code reads in a workspace: a task that grades at every save, tests for the Test Explorer,
+recommended extensions."""
 
 import json
 import os
@@ -38,7 +38,8 @@ _EXTENSIONS = ["ms-python.python"]  # none that nobody has published: its name c
 
 
 def contents() -> Mapping[str, tuple[dict[str, Any], tuple[str, ...]]]:
-    """Each file by its name in FOLDER: what it says, and the texts without which one that is there lacks something."""
+    """Returns the files of FOLDER by name: the content to write, and the strings that an existing file must contain to
+    need no advice."""
     settings = {
         _PYTHON: sys.executable,
         "python.testing.pytestEnabled": True,

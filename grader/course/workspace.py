@@ -24,7 +24,7 @@ _ATTRIBUTES = f"{log.FILE} merge=union\n"
 
 
 class Standing(NamedTuple):
-    """Where a learner stands with one problem now: in words, empty before the first grading, and in points."""
+    """A learner's current standing in one problem: `state` in words, empty before the first grading, and the points."""
 
     state: str
     points: int
@@ -148,7 +148,7 @@ class Workspace:
         return log.by_problem(self.entries())
 
     def hints_seen(self, problem: Problem) -> int:
-        """How many of the problem's hints the learner has seen."""
+        """Returns the number of the problem's hints that the learner has seen."""
         return min(self.progress().get(problem.name, Progress()).hints, len(page.hints(problem)))
 
     def remember(
@@ -211,12 +211,12 @@ class Workspace:
         return "" if source is None else digest_of(imports.with_imports(problem.name, source, text))
 
     def standings(self) -> dict[str, Standing]:
-        """Where the learner stands with each problem of the course, by name."""
+        """Returns the learner's standing in each problem of the course, by name."""
         progress = self.progress()
         return {problem.name: self._standing(problem, progress) for problem in catalog.problems()}
 
     def standing(self, problem: Problem) -> Standing:
-        """Where the learner stands with a problem, as far as that is known without grading again."""
+        """Returns the learner's standing in a problem, as far as it is known without grading again."""
         return self._standing(problem, self.progress())
 
     def next_problem(self, after: Problem | None = None) -> Problem | None:

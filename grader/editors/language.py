@@ -1,5 +1,5 @@
-"""What an editor shows of a learner's file: the verdict at a line, what an entry takes and returns, points. Knows no
-protocol."""
+"""The information that an editor shows about a learner's file: the verdict at a line, the inputs and output of an
+entry, points. Independent of the protocol."""
 
 import ast
 import contextlib
@@ -79,7 +79,7 @@ class Learner:
         ), f"{standing.points} of {problem.points} points{state}"
 
     def hover(self, path: Path, word: str) -> str:
-        """What the page says about an entry, as Markdown: its signature, inputs and output. Empty for other words."""
+        """Returns the page's text on an entry, as Markdown: its signature, inputs and output. Empty for other words."""
         problem = self.problem(path)
         if problem is None or word not in [entry.name for entry in problem.entries]:
             return ""
@@ -175,7 +175,7 @@ class _Judge:
             self._resident.supersede(submission)
 
     def workers(self) -> "contextlib.AbstractContextManager[Workers]":
-        """What starts the worker of a play."""
+        """Returns a context manager that provides the worker of a play."""
         return contextlib.nullcontext(self._resident) if self._resident else grade_file.fork_server()
 
     def close(self) -> None:

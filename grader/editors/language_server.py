@@ -30,8 +30,8 @@ def server() -> LanguageServer:
         made.window_show_message(types.ShowMessageParams(type=kind, message=text))
 
     async def told(work: Callable[..., Any], *args: Any) -> Any:
-        """What a function returns, computed in a thread, or what its future holds. Its errors are shown to the
-        learner."""
+        """Calls `work` in a thread and returns its result, or the result of the future that it returns. Shows its
+        errors to the learner, and then returns None."""
         try:
             made = await asyncio.to_thread(work, *args)
             return await asyncio.wrap_future(made) if isinstance(made, Future) else made

@@ -1,4 +1,4 @@
-"""What an AI assistant may ask about the course and about the learner's work, answered in text.
+"""The answers to an AI assistant's questions about the course and about the learner's work, as text.
 
 No answer contains a reference, and nothing here writes a learner's file. Text that comes from the learner's files, or
 from the process that runs them, stands in a fence: it may contain anything, instructions to an assistant included.
@@ -41,11 +41,12 @@ class Tutor:
         self._working = threading.Lock()  # one worker at a time
 
     def instructions(self) -> str:
-        """How to tutor: what the workspace asks of an assistant, or nothing if its teacher asks for nothing."""
+        """Returns the instructions for tutoring: those of the workspace, if its teacher has written any, and the rule
+        on fenced text."""
         return "\n".join(filter(None, [as_typed(assistants.instructions()), FENCED]))
 
     def lesson(self, word: str) -> str:
-        """How to tutor, and the problem to begin with: the given one, or the next one."""
+        """Returns the instructions for tutoring, and the problem to begin with: the given one, or the next one."""
         problem = catalog.find(word) if word.strip() else self._space.next_problem()
         if problem is None:
             begin = "The learner has passed every problem. Ask what they want to review."
@@ -102,7 +103,7 @@ class Tutor:
         )
 
     def explain_check(self, word: str, name: str) -> str:
-        """What a check of a problem grades, on which cases, and how exactly. All checks if `name` is empty."""
+        """Explains what a check of a problem grades, on which cases, and how exactly. All checks if `name` is empty."""
         problem = catalog.find(word)
         found = [check for check in problem.checks if name.strip() in ("", check.name)]
         if not found:
@@ -113,7 +114,8 @@ class Tutor:
         return "\n\n".join(_explained(problem, check) for check in found)
 
     def play(self, word: str, text: str = "") -> str:
-        """What the learner's file does in a trained model: stories, heat maps and curves as text."""
+        """Runs the learner's file in a trained model and returns what it does: stories, heat maps and curves as
+        text."""
         problem, file = self._file(word)
         plays.required(problem, text or None)
         try:
@@ -130,7 +132,7 @@ class Tutor:
         return f"Play of problem {problem.label}, {problem.title}. {ended}\n\n{body}"
 
     def progress(self) -> str:
-        """What the learner has done so far: points, hints, named misconceptions, days."""
+        """Reports what the learner has done so far: points, hints, named misconceptions, days."""
         rows, standings = self._space.progress(), self._space.standings()
         problems = catalog.problems()
         points = sum(standing.points for standing in standings.values())

@@ -1,7 +1,7 @@
-"""Checks that could not be judged, because something else must be right first. The report says so in the same words
-everywhere.
+"""Blocked checks: they could not be judged, because something else must be right first. Every report says so in the
+same words.
 
-Such a check shows no numbers, unless it is the first failure, and is never called a second fault.
+A blocked check shows no numbers, unless it is the first failure, and is never reported as an additional error.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ def _asks_only_for_a_program(check: Check, other: CheckResult) -> bool:
 
 
 def _misnamed(first: CheckResult) -> str:
-    """What must be done first, if parameters have wrong names."""
+    """Returns what to fix first if parameters have wrong names; empty if they do not."""
     mismatch = first.mismatch
     if not mismatch or mismatch.kind not in ("missing", "unexpected") or first.check.probe != "parameters":
         return ""

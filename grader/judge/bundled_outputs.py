@@ -81,7 +81,7 @@ class Recorded:
         return True
 
     def together(self, first: str, second: str) -> str | None:
-        """None, because pairs of misconceptions are not recorded."""
+        """Returns None, because pairs of misconceptions are not recorded."""
         return None
 
     def cancel(self, check: Check, case: Case) -> None:

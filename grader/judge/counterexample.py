@@ -48,7 +48,7 @@ class ComparedLeaf:
 
     @property
     def idea_agrees(self) -> int:
-        """How many of the submission's values are the misconception's, up to rounding."""
+        """The number of the submission's values that equal the misconception's, up to rounding."""
         if self.got is None or self.idea is None or self.idea.shape != self.got.shape:
             return 0
         return int(np.count_nonzero(errors(self.idea, self.got, SAME) <= 1))

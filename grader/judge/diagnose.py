@@ -125,7 +125,7 @@ def _asked(reference: Answers, item: Evidence) -> Sequence[str]:
 
 
 def _in_turn(reference: Answers, asked: Sequence[tuple[Evidence, str]]) -> Iterator[tuple[Evidence, str]]:
-    """Each of these, while the reference computes the next ones: as many as it computes at once."""
+    """Yields each of `asked`, while the reference computes the next ones: as many as it computes at once."""
     for number, current in enumerate(asked):
         for item, variant in asked[number : number + reference.at_once]:
             reference.ask(item.check, item.case, variant)
@@ -233,7 +233,7 @@ def _same_at(path: str, item: Evidence, answer: Outcome, *, loosely: bool) -> bo
 
 @np.errstate(all="ignore")
 def _ratios(one: Leaf, other: Leaf) -> NDArray[np.float64]:
-    """How many times larger the larger of each two values is. Infinite for NaN."""
+    """Returns, for each pair of values, the ratio of the larger magnitude to the smaller one. Infinite for NaN."""
     ours, theirs = (np.abs(leaf.values.astype(np.float64)) for leaf in (one, other))
     ratios = np.where(ours == theirs, 1.0, np.maximum(ours, theirs) / np.minimum(ours, theirs))
     return np.nan_to_num(ratios, nan=np.inf, posinf=np.inf)
@@ -257,7 +257,8 @@ def _close(item: Evidence) -> Tolerance:
 
 
 def _agreement(reference: Answers, evidence: Sequence[Evidence], variant: str) -> int:
-    """How much of the evidence a variant reproduces in all leaves, including those that no check compares."""
+    """Returns the number of items of the evidence that a variant reproduces in all leaves, also those that no check
+    compares."""
 
     def same(item: Evidence, answer: Outcome) -> bool:
         if answer.failure or item.outcome.failure:
@@ -269,7 +270,8 @@ def _agreement(reference: Answers, evidence: Sequence[Evidence], variant: str) -
 
 
 def _distance(reference: Answers, failures: Sequence[Evidence], variant: str) -> float:
-    """How far a variant is from the learner's numbers in what checks only bound: several ideas exceed a bound."""
+    """Returns the distance of a variant from the learner's numbers in the leaves that checks only bound, as a sum of
+    logarithms of ratios. Several ideas may exceed the same bound."""
     total = 0.0
     for item in failures:
         answer = reference.ask(item.check, item.case, variant).result()
@@ -338,7 +340,8 @@ def _both(one: Misconception, other: Misconception) -> Misconception:
 
 
 def _gaps(plain: Outcome, alone: Iterable[Outcome], got: Outcome) -> NDArray[np.float64]:
-    """How far the learner's leaves are from the effects of two ideas at once: (ideas, ideas), 0 to 1 for each leaf."""
+    """Returns, for each pair of ideas, the distance of the learner's leaves from the effects of both at once, in the
+    shape (ideas, ideas): a sum of 0 to 1 for each leaf."""
     sides = [{leaf.path: leaf.values for leaf in outcome.leaves} for outcome in (plain, got, *alone)]
     total = np.zeros((len(sides) - 2, len(sides) - 2))
     for path in dict.fromkeys(path for side in sides for path in side):

@@ -1,8 +1,8 @@
-"""What a problem asks to write, and so forbids to call: found in the text of a submission, which never runs here.
+"""Finds, in the text of a submission, calls of library functions that the learner is asked to write. Runs nothing.
 
-The judge follows the names that a graded entry uses, through all files of the submission, and what runs when they are
-imported. Each name of a library must be a plain dotted name, so that the text says what is called. A construct that
-hides it is refused.
+The judge follows the names that a graded entry uses, through all files of the submission, and the code that runs when
+they are imported. Each name of a library must be a plain dotted name, so that the text shows what is called. A
+construct that hides the name is refused.
 """
 
 import ast
@@ -307,7 +307,7 @@ class _Reader:
             raise _RefusedError(node, reason)
 
     def _fault(self, dotted: str) -> str:
-        """What is wrong with the use of a full name in a library; empty if nothing is."""
+        """Returns what is wrong with the use of a full name in a library; empty if nothing is."""
         top, *rest = dotted.split(".")
         ways = [".".join([top, *rest[:number]]) for number in range(len(rest) + 1)]
         private = any(part.startswith("_") and part not in PLAIN for part in rest)

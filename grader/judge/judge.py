@@ -36,7 +36,7 @@ CasesByGroup = dict[str, list[Case]]
 
 @dataclass(frozen=True)
 class Shared:
-    """What a caller that grades several submissions to a problem keeps between them, so that it is computed once.
+    """The results that a caller keeps between several submissions to a problem, so that they are computed once.
 
     Attributes:
         reference: The answers of the reference.
@@ -51,7 +51,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Listener:
-    """Who is told of a grading while it runs.
+    """The callbacks of a grading while it runs.
 
     Attributes:
         say: Receives progress in words.
@@ -132,7 +132,7 @@ class Comparison:
         return other if _sizes_apart(case, other) else None
 
     def remarks(self) -> list[str]:
-        """How the program ran, each remark once."""
+        """Returns the remarks on how the program ran, each once."""
         return list(dict.fromkeys(note for item in self.evidence for note in item.outcome.notes))
 
     def outcome(self, check: Check, case: Case) -> Outcome:
@@ -438,7 +438,7 @@ def _earlier_failure(
 
 
 def _sizes_apart(one: Case, other: Case) -> int:
-    """How many sizes have another value in another case of the family; all, in a case of another family."""
+    """Returns the number of sizes that differ between two cases of a family; all sizes, if the families differ."""
     if one.group != other.group:
         return len(one.sizes)
     return sum(other.sizes.get(name) != value for name, value in one.sizes.items())

@@ -1,7 +1,7 @@
-"""What the text of a submission may name in libraries, where a problem asks to write something: for
+"""The names of libraries that a submission may use where the learner is asked to write something: for
 `forbidden_names.py`.
 
-The names are in `libraries.toml`, which says what each list is for.
+The names are in `libraries.toml`, with the purpose of each list.
 """
 
 import ast

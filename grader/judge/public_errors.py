@@ -1,7 +1,7 @@
-"""What a learner may read about an error on secret cases: the error of the same check on the public cases.
+"""Replaces the errors on secret cases by those of the same checks on the public cases, which a learner may read.
 
 The process that ran the secret cases could put their numbers into an exception's message, type or line, so nothing that
-it said is repeated. A new process, which gets the public cases only, fails again for the report.
+it sent is repeated. A new process, which gets the public cases only, fails again for the report.
 """
 
 import builtins

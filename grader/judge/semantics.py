@@ -1,4 +1,4 @@
-"""What decides a verdict, as a fingerprint: another one means that a submission has to be graded again.
+"""The fingerprint of everything that decides a verdict. If it changes, a submission has to be graded again.
 
 It covers the modules that the judge and its workers import, without comments and docstrings, and the versions of
 packages. Code that only shows, collects or plans is left out.

@@ -1,4 +1,4 @@
-"""Which statements of a notebook's cells count: what a file with the same definitions would hold."""
+"""Selects the statements of a notebook's cells that count: those that a file with the same definitions would hold."""
 
 import ast
 import builtins

@@ -1,4 +1,4 @@
-"""What a submission printed, without what libraries logged."""
+"""Removes the lines that libraries logged from the output that a submission printed."""
 
 import re
 

@@ -55,7 +55,7 @@ class CheckResult:
 
     @property
     def advice(self) -> str:
-        """What a failure of the check usually means, if the check could be judged and its own numbers are wrong."""
+        """The advice on the usual cause of a failure, if the check could be judged and its own numbers are wrong."""
         return self.check.advice if self.mismatch and self.judged else ""
 
 

@@ -54,7 +54,7 @@ _WORKER_KINDS = frozenset(
 
 @cache
 def importable() -> str:
-    """What a submission can import, in words: those of the usual libraries that are installed."""
+    """Lists in words what a submission can import: the installed ones of the usual libraries, and more."""
     libraries = "jax flax optax orbax grain numpy einops jaxtyping tiktoken regex safetensors".split()
     found = ", ".join(name for name in libraries if find_spec(name))
     return f"{found}, Python's standard library and the files of other problems"
@@ -190,7 +190,7 @@ class Session:
         self._clock = Clock(self.seconds, self._computing)
 
     def _computing(self) -> float:
-        """How long the worker has computed since it was ready, in seconds."""
+        """Returns the computing time of the worker since it was ready, in seconds."""
         return self.worker.cpu_seconds() - self._computed
 
     def ask(self, request: Frame | None, *expected: str) -> Frame | Failure:
@@ -293,7 +293,7 @@ class Session:
 
 
 def _kind(worker: WorkerProcess) -> str:
-    """Which limit a worker exceeded or, if none yet, came near."""
+    """Returns the limit that a worker exceeded or, if it exceeded none, came near: `processes` or `memory`."""
     return "processes" if "processes" in worker.killed_for else "memory"
 
 
@@ -362,7 +362,7 @@ def without_arrays(case: Case) -> Case:
 
 
 def measured(problem: Problem, check: Check) -> list[str]:
-    """What is to be measured of the program of a check's probe: all that any check on the same run compares."""
+    """Returns the names of the measures of a check's program: all that any check on the same run compares."""
     leaves = (other.leaves for other in problem.checks if other.run_key == check.run_key)
     names = sorted({name.removeprefix(PROGRAM) for name in leaves if name.startswith(PROGRAM)})
     placed = ["inputs"] if names and problem.places_inputs else []

@@ -78,14 +78,14 @@ class Performance:
         self.failure = Failure("protocol", message=f"it sent more than {MOST_EXHIBITS} exhibits")
 
     def ending(self) -> Ending:
-        """How the play ended, once it has."""
+        """Returns the end of the play. Call it once the play has ended."""
         failure = self.failure
         has_frames = failure is not None and failure.frames and failure.kind != "not_implemented"
         frames = failure.frames_text() if failure and has_frames else ""
         return Ending(self.told() if failure else "", frames, self.printed.strip())
 
     def told(self) -> str:
-        """What ended the play early, in one sentence."""
+        """Explains in one sentence why the play ended early."""
         failure = self.failure
         assert failure is not None  # noqa: S101  the caller asked
         where = f" ({failure.frames[-1][0]}, line {failure.frames[-1][1]})" if failure.frames else ""

@@ -27,10 +27,16 @@ _RAISED = re.compile(r"\w+(Error|Exception)\b")
 
 @dataclass
 class Row:
-    """What was found about the hunts of one problem: how many there are, how many are sound, and of which kinds they
-    are.
+    """The findings about the hunts of one problem.
 
-    `left_out` says why others are not offered. A complaint is about a program that fails although it has no fault.
+    Attributes:
+        problem: The problem's name.
+        possible: The number of all hunts.
+        sound: The number of hunts that are fair, and offered.
+        kinds: The number of sound hunts of each kind of symptom.
+        left_out: For each hunt that is not offered, the reason.
+        complaints: One for each program that fails although it has no fault.
+        seconds: The time that it took.
     """
 
     problem: str
@@ -92,7 +98,7 @@ def _tells(result: CheckResult) -> bool:
 
 
 def unfair(program: Program, failures: list[Failed], reference: Reference) -> str:
-    """Why a program is no fair hunt; empty if it is one."""
+    """Returns the reason why a program is no fair hunt; empty if it is one."""
     if not failures:
         return "it passes"
     hunt, first = program.hunt, failures[0]
@@ -107,7 +113,8 @@ def unfair(program: Program, failures: list[Failed], reference: Reference) -> st
 
 
 def _unfair_error(hunt: Hunt, result: CheckResult) -> str:
-    """Why a program that raises is no fair hunt. The grader's own words on an error would tell the fault."""
+    """Returns the reason why a program that raises is no fair hunt; empty if it is one. The grader's own words on an
+    error would reveal the fault."""
     if result.verdict is Verdict.NOT_ATTEMPTED or not _RAISED.match(result.message):
         return f"its error tells the fault: {result.message}"
     if result.message.startswith(_MISFITS) or not hunt.misconception.raises:

@@ -92,8 +92,8 @@ class HuntSpace(Workspace):
         return [problem for problem in catalog.problems() if problem.name in done and catalog.shows_solution(problem)]
 
     def candidates(self, problem: Problem | None = None) -> list[Hunt]:
-        """What to hunt next, of a problem if one is named: the faults that the learner made first, those of the
-        reference before those of other styles, and nothing a second time. Raises UsageError."""
+        """Returns the hunts to offer next, of a problem if one is named: the faults that the learner made first, those
+        of the reference before those of other styles, and none that was hunted before. Raises UsageError."""
         passed = self.passed()
         if problem and problem not in passed:
             raise UsageError(
@@ -204,7 +204,7 @@ def solved_idea(current: UnderWay, program: Program) -> bool:
 
 
 def lesson(current: UnderWay, program: Program) -> list[str]:
-    """What to say after a hunt: the fault, the idea behind it, and how an experienced person finds it."""
+    """Returns the lines to show after a hunt: the fault, the idea behind it, and how an experienced person finds it."""
     misconception, ways = program.hunt.misconception, current.kind.found
     lines = _tries([line in program.fault for line in current.lines])
     ideas = _tries([idea == program.answer for idea in current.ideas])
@@ -216,7 +216,7 @@ def lesson(current: UnderWay, program: Program) -> list[str]:
 
 
 def _tries(right: list[bool]) -> str:
-    """How many answers there were up to the right one, in words."""
+    """Describes in words the number of answers up to the right one."""
     number = right.index(True) + 1 if True in right else len(right)
     return counted(number, "try").replace("trys", "tries")
 

@@ -33,7 +33,7 @@ class Hunt:
 
     @property
     def id(self) -> str:
-        """What names the hunt, and tells nothing about its fault."""
+        """The hunt's id, which reveals nothing about its fault."""
         text = f"{self.problem.slug}\0{self.base}\0{self.misconception.name}"
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
@@ -140,7 +140,8 @@ def _is_like(name: str, other: str) -> bool:
 
 
 def changed_lines(before: str, after: str) -> int:
-    """How many lines of a program a mend changes: neither blank lines nor comments nor the way it is laid out."""
+    """Returns the number of statements of a program that a mend changes. Blank lines, comments and layout do not
+    count."""
     one, two = (_statements(text) for text in (before, after))
     matcher = difflib.SequenceMatcher(None, one, two, autojunk=False)
     return sum(max(b - a, d - c) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal")

@@ -103,7 +103,7 @@ class ReviewSpace(Workspace):
         return self.home.entries()
 
     def memory(self, problem: Problem) -> Memory:
-        """What is known of a problem. Raises UsageError if it was never passed."""
+        """Returns the learner's memory of a problem. Raises UsageError if it was never passed."""
         found = schedule.memories(self.entries()).get(problem.name)
         if found is None:
             raise UsageError(
@@ -155,7 +155,7 @@ class ReviewSpace(Workspace):
         return Standing("reviewed" if ended else "", problem.points if ended else 0, ended)
 
     def next_problem(self, after: Problem | None = None) -> Problem | None:
-        """What else is due: the longest overdue first."""
+        """Returns the problem that is longest overdue, other than `after`; None if no other is due."""
         names = {name for name in catalog.names() if after is None or name != after.name}
         waiting = schedule.due(each for each in schedule.memories(self.entries()).values() if each.problem in names)
         return catalog.load(waiting[0].problem) if waiting else None
@@ -216,9 +216,10 @@ def text_of(problem: Problem, form: str) -> str:
 
 
 def summary(memory: Memory, space: ReviewSpace, problem: Problem, *, commands: bool = True) -> list[str]:
-    """What to say at the end of a review: the times, what was different from the first pass, and the next date.
+    """Returns the lines to show at the end of a review: the times, the differences from the first pass, and the next
+    date.
 
-    Without `commands`, no command to type is among it.
+    Without `commands`, no command to type is among them.
     """
     last, earlier = memory.reviews[-1], memory.reviews[:-1]
     lines = [f"Review {'given up' if last.rating == AGAIN else 'done'} in {clock_text(last.seconds)}."]

@@ -49,7 +49,8 @@ CLEAR = 0.15  # nats: a difference between two losses that nobody overlooks
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run left: the loss of each step, the last validation loss, and the skipped updates. Or why it stopped."""
+    """The results of a run: the loss of each step, the last validation loss, and the skipped updates. If it stopped
+    early, `stopped` says why."""
 
     losses: tuple[float, ...] = ()
     validation: float = math.nan
@@ -75,7 +76,7 @@ def train(folder: Path, name: str) -> Evidence:
 
 
 def evidence(run: Path) -> Evidence:
-    """What a finished run left in its folder."""
+    """Reads the results of a finished run from its folder."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     losses = tuple(math.nan if row["loss"] is None else float(row["loss"]) for row in rows)
     seen = [row["validation_loss"] for row in rows if row.get("validation_loss") is not None]
@@ -83,8 +84,8 @@ def evidence(run: Path) -> Evidence:
 
 
 def symptom(broken: Evidence, sound: Evidence) -> Symptom | None:
-    """What the owner of a run sees, beside the same run with sound pieces. None if nobody would see anything, or if the
-    message with which it stopped names the piece."""
+    """Returns the symptom that the owner of a run sees when comparing it with the same run of sound pieces. None if
+    there is nothing to see, or if the message with which it stopped names the piece."""
     if broken.stopped or not broken.losses:
         return None
     first, last = broken.losses[0], broken.losses[-1]
@@ -145,7 +146,8 @@ class RunSpace:
         return waiting[-1] if waiting else None
 
     def candidates(self) -> list[Hunt]:
-        """What to hunt next: faults that do not raise, the learner's own first, nothing a second time."""
+        """Returns the hunts to offer next: faults that do not raise, the learner's own first, and none that was hunted
+        before."""
         done, progress = {each.hunt for each in recorded_hunts(self.home.entries())}, self.home.progress()
         found = [hunt for hunt in possible(self.pieces()) if hunt.id not in done]
         order = by_seed([hunt.id for hunt in found], f"{self.home.folder.resolve()}")

@@ -1,4 +1,4 @@
-"""When a problem comes back: its reviews, derived from the log, and the dates that FSRS gives them.
+"""The dates of reviews: each problem's reviews, derived from the log, and the dates that FSRS gives them.
 
 FSRS is a model of memory (Ye, Su and Cao 2022, doi:10.1145/3534678.3539081), here the package `fsrs` with its own
 parameters. Only functions that need a date import it.
@@ -56,7 +56,7 @@ class Memory:
 
     @property
     def form(self) -> str:
-        """What to review: the core while the memory is young."""
+        """The form of the next review: the core while the memory is young, else the whole problem."""
         return CORE if self.stability < YOUNG else WHOLE
 
 
@@ -95,7 +95,7 @@ def reviews(entries: Iterable[Entry]) -> dict[str, list[Review]]:
 
 @dataclass
 class _Before:
-    """What happened to a problem up to its first pass."""
+    """The entries about a problem up to its first pass, summed up."""
 
     progress: Progress = field(default_factory=Progress)
     gradings: int = 0
@@ -128,7 +128,7 @@ def _reviewed(entry: Entry) -> Review:
 
 
 def memories(entries: Iterable[Entry]) -> dict[str, Memory]:
-    """What is known of each passed problem, by its name."""
+    """Returns the memory of each passed problem, by its name."""
     found = {}
     for name, rows in reviews(entries).items():
         card = card_of(rows)
@@ -137,7 +137,7 @@ def memories(entries: Iterable[Entry]) -> dict[str, Memory]:
 
 
 def due(found: Iterable[Memory], day: date | None = None) -> list[Memory]:
-    """What is due on a day, today unless given: the longest overdue first."""
+    """Returns the memories that are due on a day, today unless given, the longest overdue first."""
     day = day or now().date()
     return sorted((each for each in found if each.due <= day), key=lambda each: each.due)
 

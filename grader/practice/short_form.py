@@ -40,7 +40,7 @@ def require(problem: Problem) -> None:
 
 
 def count(problem: Problem) -> int:
-    """How many lines there are to write."""
+    """Returns the number of lines that are to be written."""
     return sum(map(_size, lines(problem)))
 
 

@@ -1,5 +1,4 @@
-"""What the owner of a faulty program sees: not a failing check but a symptom, with numbers from a run of the
-program."""
+"""The symptoms that the owner of a faulty program sees: not a failing check, but numbers from a run of the program."""
 
 import math
 import re
@@ -41,7 +40,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Symptom:
-    """What the owner of a program sees, as a text, and its kind."""
+    """A symptom that the owner of a program sees, as a text, and its kind."""
 
     kind: Kind
     text: str
@@ -87,7 +86,8 @@ def _fits(kind: Kind, result: CheckResult) -> bool:
 
 
 def _outcome(result: CheckResult) -> str:
-    """What the end or the numbers of a failing check have in common with others."""
+    """Classifies the end or the numbers of a failing check by what it has in common with others. Empty if there are
+    none."""
     check, mismatch = result.check, result.mismatch
     if result.verdict in _ENDS:
         return _ENDS[result.verdict]
@@ -119,7 +119,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _facts(result: CheckResult) -> Mapping[str, str]:
-    """What can stand in the text of a symptom."""
+    """Returns the values that the text of a symptom can contain, by name."""
     mismatch = result.mismatch
     message = _LINE.sub("", result.message.removeprefix(NOT_JUDGED)).rstrip(".")
     facts = {"message": message, "where": _where(result.case), "leaf": "", "place": "", "got": "", "expected": ""}

@@ -15,7 +15,8 @@ from grader.course import imports
 
 
 class Edit:
-    """What makes a faulty program of the reference: an expression or statement in place of another, smallest first."""
+    """The edit that turns the reference into a faulty program: replacements of expressions or statements, smallest
+    first."""
 
     def __init__(self, reference: str, broken: str) -> None:
         before = imports.syntax_tree(reference)

@@ -51,12 +51,12 @@ def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
 
 
 def ending(end: Ending) -> str:
-    """How a play ended as HTML, as a report shows an error. Empty if there is nothing to say."""
+    """Returns the end of a play as HTML, in the form of a report's error. Empty if there is nothing to say."""
     return str(_macros().ending(end.said, list(html_report.frames(end.frames)), html_report.last(end.printed)))
 
 
 def offered(offer: Offer | None) -> str:
-    """What a play offers at its end as HTML, with the command on a line of its own. Empty if there is nothing."""
+    """Returns the offer at the end of a play as HTML, with the command on a line of its own. Empty if there is none."""
     return str(_macros().offered(offer.said, offer.command)) if offer else ""
 
 

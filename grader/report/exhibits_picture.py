@@ -39,7 +39,7 @@ def _rect(x: float, y: float, width: float, height: float, opacity: float) -> Ma
 
 
 def _share(value: float | None, most: float) -> float:
-    """How dark a token is."""
+    """Returns the opacity of a token, from 0.25 for no value to 1 for `most`."""
     share = 0.0 if value is None or not math.isfinite(value) else min(max(value / most, 0.0), 1.0)
     return 0.25 + 0.75 * share
 

@@ -48,7 +48,8 @@ def render(exhibit: Exhibit, width: int = WIDTH, *, numbers: bool = False) -> st
 
 
 def ending(end: Ending, width: int = WIDTH) -> Iterator[str]:
-    """How a play ended, as paragraphs: the reason, the learner's frames, and the last lines that were printed."""
+    """Yields the end of a play in paragraphs: the reason, the learner's frames, and the last lines that were
+    printed."""
     frames = f"Your code, where it stopped:\n{end.frames}" if end.frames else ""
     printed = "\n".join(line[:400] for line in end.printed.splitlines()[-_PRINTED:])
     for text in (end.said, frames, f"It printed:\n{printed}" if printed else ""):
@@ -175,7 +176,7 @@ def _story(story: Story, width: int) -> Iterator[str]:
 
 
 def _groups(story: Story, width: int) -> Iterator[str]:
-    """Which tokens belong to which kind, in words."""
+    """Yields lines that list the tokens of each kind."""
     for index, kind in enumerate(story.kinds):
         own = [visible(token.text) for token in story.tokens if token.kind == index]
         shown = " ".join(f"`{text}`" for text in own[:8]) + (" …" if len(own) > 8 else "")

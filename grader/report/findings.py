@@ -1,4 +1,4 @@
-"""What a verdict says about a line of a learner's file, for editors: the language server and the lines of watch
+"""The findings of a verdict at the lines of a learner's file, for editors: the language server and the lines of watch
 mode."""
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,14 @@ from grader.report import source_lines
 
 @dataclass(frozen=True)
 class Finding:
-    """What to show at a line of a file (from 1): a message, a word for its source, and advice with the file and line it
-    is about.
+    """A finding at a line of a file.
 
-    `passed_over` means that nothing is wrong: the file is a stub.
+    Attributes:
+        line: The line, from 1.
+        message: The message.
+        code: A word for the source of the finding.
+        related: Advice, each with the file and line that it is about.
+        passed_over: Whether nothing is wrong: the file is a stub.
     """
 
     line: int
@@ -28,7 +32,7 @@ class Finding:
 
 
 def of(report: Report, path: Path) -> list[Finding]:
-    """What is wrong with the file at `path`, at the line that matters; nothing if it passed."""
+    """Returns the findings about the file at `path`, each at the line that matters; none if it passed."""
     failed, problem = report.first_failure, report.problem
     if failed is None:
         return []

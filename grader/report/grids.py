@@ -165,7 +165,7 @@ class _Sides:
         return rows
 
     def legend(self) -> list[str]:
-        """What the colors mean."""
+        """Returns sentences that explain the colors."""
         sentences = []
         if self.scale:
             sentences.append(f"Scale: {number(self.scale.low)} to {number(self.scale.high)}.")
@@ -257,7 +257,7 @@ def _core(values: Values) -> Values:
 
 
 def _difference(leaf: ComparedLeaf) -> Values:
-    """What is wrong in each value, and 0 where it is right."""
+    """Returns the error of each value, got minus expected, and 0 where the value is right."""
     assert leaf.expected is not None and leaf.got is not None  # noqa: S101, PT018  the caller asked
     difference: Values = _minus(leaf.got.values, leaf.expected.values)
     return difference if leaf.wrong is None else np.where(leaf.wrong, difference, 0.0)

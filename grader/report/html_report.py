@@ -157,7 +157,8 @@ def last(text: str) -> str:
 
 
 def _said(report: Report) -> Iterator[tuple[CheckResult, str]]:
-    """Each check's result and its message. A message is said once."""
+    """Yields each check's result with its message. A message that repeats an earlier one is replaced by a reference to
+    it."""
     said: set[str] = set()
     for result in report.checks:
         message = "" if result.passed or result.verdict is Verdict.NOT_ATTEMPTED else result.message
@@ -203,7 +204,7 @@ def _drawings(
 
 
 def _agreement(leaf: ComparedLeaf) -> str:
-    """How many of the values are the misconception's."""
+    """Returns a sentence on the number of values that equal the misconception's."""
     if leaf.idea is None or leaf.got is None or not leaf.mismatch:
         return ""
     size = leaf.got.values.size

@@ -54,7 +54,7 @@ def name_of(problem: Problem) -> str:
 
 
 def path_beside(file: Path, problem: Problem) -> Path:
-    """Where the script for a learner's file is."""
+    """Returns the path of the script for a learner's file."""
     return file.with_name(name_of(problem))
 
 

@@ -45,7 +45,7 @@ def _computing(report: Report, text: str) -> int:
 
 
 def _uses(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Each attribute of `self` that a method other than `__init__` reads, with the line of its statement."""
+    """Yields each attribute of `self` that a method other than `__init__` reads, with the line of its statement."""
     methods = (
         method
         for node in ast.walk(tree)

@@ -83,7 +83,8 @@ class Connection:
         return self._message()
 
     def _read(self, seconds: float) -> bool:
-        """Reads what is there. Whether anything came within so many seconds."""
+        """Reads what has arrived. Returns False if nothing comes within `seconds`. Raises GoneError if the connection
+        is closed."""
         self.sock.settimeout(seconds)
         try:
             part = self.sock.recv(1 << 16)

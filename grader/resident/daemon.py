@@ -39,7 +39,8 @@ def main() -> None:
 
 
 def reason_to_end(resident: Resident, code: str, leader: psutil.Process | None) -> str:
-    """Why a resident judge should end now; empty if it should not. `code` is the version that it runs.
+    """Returns the reason why a resident judge should end now; empty if it should not. `code` is the version that it
+    runs.
 
     `leader` is the first process of the session that it belongs to: the shell of a terminal.
     """

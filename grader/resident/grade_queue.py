@@ -72,7 +72,7 @@ class Request:
 
 
 class Judge(Protocol):
-    """What grades, as `Resident` does."""
+    """The interface of a judge, as `Resident` implements it."""
 
     def grade(self, problem: Problem, submission: Submission, *, listener: Listener) -> Report: ...
 

@@ -1,4 +1,4 @@
-"""What a resident judge does for other processes: grades and plays what they send, and says how it is."""
+"""The request handlers of a resident judge: it grades and plays what other processes send, and reports its state."""
 
 import select
 import threading

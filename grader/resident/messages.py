@@ -1,5 +1,5 @@
-"""What a command asks a resident judge, and what comes back: texts, ready to be shown, so that the command imports
-little."""
+"""The requests of a command to a resident judge, and the responses: texts, ready to be shown, so that the command
+imports little."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,7 +19,7 @@ View = Literal["terminal", "arrays", "json"]
 
 @dataclass(frozen=True)
 class Display:
-    """How a verdict is shown: in which views, in how many columns, and with which command that plays the file, as
+    """The options for showing a verdict: the views, the width in columns, and the command that plays the file, as
     `report.terminal.render` takes it."""
 
     views: Sequence[View] = ("terminal",)

@@ -44,7 +44,7 @@ class NewCodeError(CourseError):
 
 @dataclass
 class _Kept:
-    """What stays in memory of one problem."""
+    """The objects of one problem that stay in memory."""
 
     problem: Problem
     reference: Answers
@@ -112,7 +112,8 @@ class Resident:
         return 0.0 if self.is_grading else monotonic() - self._worked
 
     def state(self) -> dict[str, Any]:
-        """What it tells other processes of itself: its course, when it began, and what it has done since then."""
+        """Returns the state to report to other processes: the course, the start, the number of gradings, and the idle
+        time in seconds."""
         course = selection.selected().title
         return {"course": course, "started": self._started, "gradings": self._gradings, "idle": self.idle_seconds}
 
@@ -218,7 +219,8 @@ class Resident:
         self._passed.clear()
 
     def _keep(self, name: str) -> _Kept:
-        """What is kept of a problem, which is now the most recent one."""
+        """Returns the kept objects of a problem, and makes it the most recent one. Closes those of the least recent
+        problems."""
         with self._changing:
             problem = catalog.load(name)
             kept = self._kept.pop(name, None) or _Kept(problem, bundled_outputs.reference(problem, self._fork_server))

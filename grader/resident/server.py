@@ -19,7 +19,7 @@ _PATIENCE = 0.5  # seconds for a client to say what it wants
 
 
 def no_work(wants: str, connection: Connection) -> None:
-    """What a server does that only lends its fork server."""
+    """Handles requests in a server that only lends its fork server: it does nothing."""
 
 
 class Server:

@@ -1,4 +1,4 @@
-"""Which version of the course is running: whether it has changed on disk, and whether another process runs the same.
+"""The version of the course that is running: whether it has changed on disk, and whether another process runs the same.
 
 Imports little, because a command that asks another process for its verdict imports it.
 """

@@ -89,4 +89,4 @@ class ReviewSession(WatchSession):
         return ""
 
     def _look_up_due(self) -> None:
-        """The banner shows the clock instead."""
+        """Does nothing: the banner shows the clock instead."""

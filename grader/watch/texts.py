@@ -1,4 +1,4 @@
-"""What watch mode shows, as lines of text with ANSI styles: for the screen and for terminals that only print."""
+"""The texts of watch mode, as lines with ANSI styles: for the screen and for terminals that only print."""
 
 from collections.abc import Mapping, Sequence
 

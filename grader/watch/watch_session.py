@@ -28,10 +28,16 @@ POLL = 300  # milliseconds between two looks at the folder, where the system rep
 
 @dataclass(frozen=True)
 class State:
-    """What there is to show. `report` is the last verdict, which stays while the next one is computed: `checks` so far.
+    """The state of watch mode that is shown.
 
-    `error` is a sentence on why there is no verdict, `note` the progress of a long run. `outdated` says that the
-    program must be started again.
+    Attributes:
+        problem: The current problem.
+        grading: Whether its file is being graded.
+        checks: The results of that grading so far.
+        report: The last verdict, which stays while the next one is computed.
+        error: A sentence on why there is no verdict.
+        note: The progress of a long run.
+        outdated: Whether the program must be started again.
     """
 
     problem: Problem
@@ -105,7 +111,7 @@ class WatchSession:
         return ""
 
     def ending(self) -> list[str]:
-        """What to say above a verdict with which the work ends."""
+        """Returns lines to show above a verdict with which the work ends."""
         return []
 
     def question(self) -> str:

@@ -137,7 +137,8 @@ def mismatches(
 
 
 def _instead(leaf: Leaf, missing: Sequence[Leaf], unexpected: Sequence[Leaf]) -> str:
-    """What the output has in place of a missing leaf: the unmatched leaf of the same shape with the nearest name."""
+    """Describes what the output has in place of a missing leaf: the unmatched leaf of the same shape with the nearest
+    name."""
     parts = [other.path for other in unexpected if other.path.startswith(leaf.path + ".")]
     if parts and leaf.path.startswith(OUTPUT.removesuffix(".")):
         return "; got a list, tuple or dictionary instead of one array"

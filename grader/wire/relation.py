@@ -1,7 +1,8 @@
-"""How wrong values relate to the expected ones, in one sentence: transposed, scaled, shifted, in another order. NumPy
-only.
+"""Describes in one sentence how wrong values relate to the expected ones: transposed, scaled, shifted, in another
+order. NumPy only.
 
-A sentence is only said if it was tested on the numbers, and if it says something: not of values that are all alike.
+A sentence is returned only if it holds on the actual numbers, and if it is informative: not for values that are all
+equal.
 """
 
 from collections.abc import Callable, Mapping
@@ -114,7 +115,8 @@ def _units(want: Values, have: Values, close: Tolerance) -> Values:
 
 
 def _scalar(want: float, have: float, name: "_Namer") -> str:
-    """One number is always some multiple of another: only a factor with a name says something."""
+    """Describes the factor of a single number. One number is always some multiple of another, so only a factor with a
+    name is informative."""
     if want == 0 or have == 0:
         return ""
     factor = have / want
@@ -210,7 +212,7 @@ def _reshaped(want: Values, have: Values, agree: Agree) -> str:
 
 
 def _reordered(want: Values, have: Values, agree: Agree) -> str:
-    """The same slices along an axis, in another order."""
+    """Describes values that are the same slices along an axis, in another order; empty if they are not."""
     for axis in range(want.ndim):
         order = _order(want, have, axis, agree)
         if order is not None:
@@ -258,7 +260,8 @@ def _listed(order: Values) -> str:
 
 
 def _displaced(want: Values, have: Values, agree: Agree) -> str:
-    """The same slices along an axis, some places later or earlier, with something else where they do not reach."""
+    """Describes values that are the same slices along an axis, some places later or earlier, with something else where
+    these do not reach; empty if they are not."""
     for axis in range(want.ndim):
         one, many = _words(want.ndim, axis)
         ours, theirs = (np.moveaxis(x, axis, 0) for x in (want, have))
@@ -280,7 +283,7 @@ def _displaced(want: Values, have: Values, agree: Agree) -> str:
 
 
 def _words(ndim: int, axis: int) -> tuple[str, str]:
-    """What a slice along an axis is called: one, and several."""
+    """Returns the names of a slice along an axis: the singular and the plural."""
     if ndim == 1:
         return "value", "values"
     if ndim == 2:

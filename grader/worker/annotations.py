@@ -1,4 +1,4 @@
-"""What a program says to XLA beside StableHLO: how it is to be compiled, and what is to stand in the compiled program.
+"""The notes of a program to XLA beside StableHLO: on how to compile it, and on texts for the compiled program.
 
 A submission may write anything there: that a call is not to be inlined, or a text with lines of its own, among which a
 reader of the compiled program would look for collectives.

@@ -36,8 +36,8 @@ class Array:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """What one program holds on each device, in elements: `largest` of its arrays, temporary ones included, and `held`
-    by all that it takes and returns. `made` are the bytes of all that it returns and of its temporary arrays."""
+    """The arrays of one program on each device. `largest` is the size of the largest one, temporary ones included, and
+    `held` that of all inputs and outputs, in elements. `made` counts all outputs and temporary arrays, in bytes."""
 
     arrays: Sequence[Array]
     largest: int
@@ -102,7 +102,7 @@ def _is_small(operation: Any, devices: int) -> bool:
 
 
 def _taken(operation: Any, values: set[Any]) -> list[Any]:
-    """Those of `values` that an operation takes, or that its regions use."""
+    """Returns those of `values` that an operation takes, or that its regions use."""
     operands = [value for one in (operation, *stablehlo.inside(operation)) for value in one.operands]
     return list(dict.fromkeys(value for value in operands if value in values))
 

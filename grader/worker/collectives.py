@@ -67,7 +67,7 @@ class Collective:
         return all(elements <= FEW for elements, _ in self.arrays)
 
     def hops(self, devices: int) -> int:
-        """How far a permutation sends around a ring of this many devices, at most."""
+        """Returns the largest distance that a permutation sends around a ring of this many devices, in steps."""
         away = (self.groups[:, -1] - self.groups[:, 0]) % devices
         return int(np.minimum(away, devices - away).max(initial=0))
 

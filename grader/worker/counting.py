@@ -1,9 +1,10 @@
-"""How often each operation of a program ran: the program is run once more with counters in its loops and branches.
+"""Counts how often each operation of a program ran, by running the program once more with counters in its loops and
+branches.
 
-XLA counts the body of a loop once if it cannot tell how often it turns. Here a program gets an array of counters, which
-is passed through all functions, loops and branches that contain loops or branches, and is its last output. A loop adds
-1 to its counter in each turn, and a branch adds 1 when it is taken. The number of runs of a function is the sum over
-its calls.
+XLA counts the body of a loop once if it cannot tell how many iterations it has. Here a program gets an array of
+counters, which is passed through all functions, loops and branches that contain loops or branches, and is its last
+output. A loop adds 1 to its counter in each iteration, and a branch adds 1 when it is taken. The number of runs of a
+function is the sum over its calls.
 """
 
 import re
@@ -65,7 +66,11 @@ def plain(module: bytes) -> bytes:
 
 
 def _make_plain(parsed: Any) -> None:
-    """Exchanges composites and names collectives of a parsed module, whose context is entered."""
+    """Replaces each composite operation of `parsed` by a call of its decomposition, and names the locations of its
+    collectives.
+
+    Call it inside the module's MLIR context. Removes all other locations and the notes to XLA.
+    """
     stablehlo.strip_locations(parsed)  # a submission may have named them
     annotations.strip(parsed)
     operations = list(stablehlo.operations(parsed))

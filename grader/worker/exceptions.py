@@ -1,4 +1,4 @@
-"""An exception of a submission as the judge and the learner are told of it."""
+"""Turns an exception raised by a submission into the failure that the judge and the learner see."""
 
 import re
 import traceback

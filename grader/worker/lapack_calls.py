@@ -37,8 +37,10 @@ def _fits(call: Any, name: str) -> bool:
 
 
 def _options(call: Any) -> dict[str, str]:
-    """The options of a call, each of which is the number of a letter. Raises ValueError unless they stand in one
-    place."""
+    """Returns the LAPACK options of a call by name. JAX stores each letter as its character code.
+
+    Raises ValueError if the call has no backend config, or two.
+    """
     (place,) = {"backend_config", "mhlo.backend_config"} & {str(name) for name in call.attributes}
     given: Any = ir.DictAttr(call.attributes[place])
     return {each.name: chr(ir.IntegerAttr(each.attr).value) for each in given}

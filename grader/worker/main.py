@@ -82,13 +82,14 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class Partner(Protocol):
-    """What the probe of a check asks, in a process without the submission's code."""
+    """The interface of a partner: it answers the questions of a check's probe, in a process without the submission's
+    code."""
 
     def answer(self, question: Any) -> Any:
         """The answer to a question; both are JSON. Raises BadOutputError if nobody may ask that."""
 
     def arrays(self) -> dict[str, Any]:
-        """What it has recorded."""
+        """Returns the arrays that the partner has recorded."""
 
 
 Stream = Callable[[Subject, Mapping[str, Any]], Iterator[Frame]]  # what a job's extension makes of a loaded file
@@ -289,7 +290,8 @@ class WorkerState:
         return Frame("reading", notes, [*to_leaves(arrays), *files])
 
     def _ask(self, question: Any) -> Any:
-        """What the partner in another process answers. Raises BadOutputError."""
+        """Returns the answer of the partner in another process. Raises BadOutputError if the partner refuses to
+        answer."""
         self.emit(Frame("question", {"question": question}))
         fields = self.hear().fields
         if refused := fields.get("refused"):

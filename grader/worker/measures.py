@@ -1,4 +1,5 @@
-"""What a witness measures of a compiled program: memory, operations, dtypes, collectives, donation, shardings."""
+"""The measures that a witness takes of a compiled program: memory, operations, dtypes, collectives, donation,
+shardings."""
 
 import math
 import re

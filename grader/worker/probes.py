@@ -220,7 +220,7 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 @contextlib.contextmanager
 def filling(subject: Subject, name: str | None, values: Arrays | None) -> Iterator[Arrays]:
-    """Inside the context, gives these values, by path, to the parameters of every `name` that is constructed.
+    """Sets the parameters of every `name` that is constructed within the context to `values`, by path.
 
     The output then does not depend on the order in which the entry draws from `rngs`. Yields more leaves of the output:
     the key that the module draws from, so the seed still matters.

@@ -75,7 +75,7 @@ def _module(module: nnx.Module) -> str:
 
 
 def _plain(module: nnx.Module) -> str:
-    """What Python has in place of a container of nnx."""
+    """Returns the description of Python's equivalent of an nnx container."""
     return {nnx.Dict: "a dict", nnx.List: "a list"}.get(type(module), "its arrays")
 
 

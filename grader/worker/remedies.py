@@ -1,4 +1,4 @@
-"""What a learner can do about an error of JAX, in one clause: `remedies.toml` is a table of error types and messages.
+"""Looks up the remedy for an error of JAX, in one clause. `remedies.toml` is a table of error types and messages.
 
 JAX's messages are right, but they explain tracing in general, and often name neither the cause nor the remedy in this
 code.

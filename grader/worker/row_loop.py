@@ -51,7 +51,7 @@ def _check_returned(value: Any) -> None:
 
 
 def _check_use(use: Any) -> None:
-    """The same for one use of a value."""
+    """Raises unless one use of a value is as the callers require."""
     if use.owner.name == "func.return":
         return
     if use.owner.name not in (*stablehlo.REARRANGING, READ) or (use.owner.name == READ and use.operand_number):

@@ -32,7 +32,7 @@ _CONSTANT = "stablehlo.constant"
 
 @contextlib.contextmanager
 def meshes_can_be_set() -> Iterator[None]:
-    """Inside the context, `jax.set_mesh` works while a program is traced."""
+    """Lets `jax.set_mesh` work while a program is traced within the context."""
     original = jax.set_mesh.__init__
 
     def init(self: Any, mesh: Any) -> None:
@@ -45,10 +45,10 @@ def meshes_can_be_set() -> Iterator[None]:
 
 @contextlib.contextmanager
 def placements_are_traced() -> Iterator[None]:
-    """Inside the context, traced arrays are placed where `jax.device_put`, or `jnp.zeros` and its like with `device`,
-    put them.
+    """Traces placements within the context: arrays are placed where `jax.device_put`, or `jnp.zeros` and its like with
+    `device`, put them.
 
-    Under jit, JAX drops these places.
+    Under jit, JAX drops these placements.
     """
     put: Any = dispatch.device_put_p.bind
     filled: Any = lax.full
@@ -83,8 +83,8 @@ def warm_up() -> None:
 
 @contextlib.contextmanager
 def exporting() -> Iterator[None]:
-    """Inside the context, `jax.export` makes canonical modules, without the names of functions and the places in source
-    files, so that equal programs are equal bytes.
+    """Makes `jax.export` return canonical modules within the context: without the names of functions and source
+    locations, so that equal programs are equal bytes.
 
     It uses the MLIR context of this process, where JAX would make two for each program.
     """
@@ -359,8 +359,8 @@ def is_constant(value: Any, number: int) -> bool:
 
 
 def numbers_written(module: Any) -> int:
-    """How many numbers stand in a module as constants: equal arrays once, and a number that fills a whole array
-    once."""
+    """Returns the number of constants in a module. Equal arrays count once, and so does a number that fills a whole
+    array."""
     found = {each.attributes["value"] for each in operations(module) if each.name == _CONSTANT}
     return sum(1 if one.is_splat else len(one) for one in map(ir.DenseElementsAttr, found))
 

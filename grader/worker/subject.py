@@ -286,7 +286,7 @@ def eager(probe: Callable[..., Reading]) -> Callable[..., Reading]:
 def constructing(
     cls: type[nnx.Module], then: Callable[[nnx.Module], object], seen: Arrays | None = None
 ) -> Iterator[None]:
-    """Inside the context, calls `then` with each outermost `cls` that is constructed.
+    """Calls `then` with each outermost `cls` that is constructed within the context.
 
     Stores the key of its rngs in `seen`.
     """

@@ -142,10 +142,10 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
 
 
 def alone(function: Callable[..., Any], *args: Any) -> tuple[Callable[..., list[Any]], Any]:
-    """What `function(*args)` does as a program of its own, and what it returns as shapes.
+    """Traces `function(*args)` to a program of its own. Returns the program, and the shapes of its result.
 
-    `args` are trees of `Given` or of shapes. The program takes and returns flat lists of arrays. Where it is called, no
-    code of the function runs: not even that of its trees. Raises UntraceableError, or what the code raises.
+    `args` are trees of `Given` or of shapes. The program takes and returns flat lists of arrays. Calling it runs no
+    code of the function, not even that of its trees. Raises UntraceableError, or what the code raises.
     """
     specs = jax.tree.map(lambda leaf: leaf.spec() if isinstance(leaf, Given) else leaf, args)
     try:
@@ -169,7 +169,7 @@ def _devices(known: int, module: bytes) -> int:
 
 @contextlib.contextmanager
 def as_outside_jit(arrays: Sequence[Any] = (), specs: Sequence[Any] = ()) -> Iterator[None]:
-    """Inside the context, traced code may do what is possible only outside jit: set a mesh, and ask inputs for their
+    """Lets traced code within the context do what is possible only outside jit: set a mesh, and ask inputs for their
     sharding.
 
     Flax asks for the sharding of each count of a random stream. JAX's own refusal prints where the array came from,

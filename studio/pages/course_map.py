@@ -32,14 +32,14 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """How the map draws it."""
+        """The way in which the map draws the node: `passed`, `due`, `begun`, or empty."""
         if self.standing.passed:
             return "due" if self.is_due else "passed"
         return "" if self.standing.state in ("", "not attempted") else "begun"
 
     @property
     def words(self) -> str:
-        """Where the learner stands: points now, and the best if they are more. A pass has all points, so it needs no
+        """The learner's standing: points now, and the best if they are more. A pass has all points, so it needs no
         number."""
         state, now, _ = self.standing
         if not self.kind:
@@ -92,7 +92,8 @@ def _nodes(studio: Studio) -> list[Node]:
 
 
 def _edges(nodes: dict[int, Node]) -> list[tuple[Node, Node, str]]:
-    """From, to, and the path of a line between them, in units of cells. Leaves out what other lines imply."""
+    """Returns the edges between problems: the two nodes, and the path of a line between them in units of cells. Leaves
+    out edges that others imply."""
     lines = []
     for node in nodes.values():
         direct = set(node.problem.builds_on)
@@ -118,7 +119,7 @@ def _path(start: Node, end: Node) -> str:
 
 
 def _facts(studio: Studio, nodes: list[Node]) -> list[str]:
-    """How far the learner is, in a few words each."""
+    """Returns a few words on each aspect of the learner's progress."""
     passed = sum(node.standing.passed for node in nodes)
     points = sum(node.standing.points for node in nodes)
     best = sum(node.best for node in nodes)

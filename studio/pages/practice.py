@@ -87,7 +87,7 @@ def hunt_page(request: Request) -> Response:
 
 
 def _state(current: UnderWay, program: Program) -> dict[str, Any]:
-    """What the page may know: the ideas only after the line was found."""
+    """Returns the state of a hunt that the page may know: the ideas only after the line was found."""
     line, idea = hunting.solved_line(current, program), hunting.solved_idea(current, program)
     ideas = [{"letter": letter, "name": name} for letter, name in zip(LETTERS, program.ideas, strict=False)]
     return {

@@ -125,7 +125,7 @@ def stop_trial(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """What happens to this problem: first its present state, then each change."""
+    """Streams the events of this problem: first its present state, then each change."""
     studio, problem = _of(request)
     first = [("file", {"digest": await run_in_threadpool(_digest, studio, problem)}), *studio.grading.state(problem)]
     first += studio.plays.state(problem)

@@ -118,7 +118,7 @@ async def _counted(request: Request, space: ReviewSpace, problem: Problem, **kin
 
 
 def _ending(space: ReviewSpace, problem: Problem) -> dict[str, Any]:
-    """What the page says at the end of a review; nothing while it is under way."""
+    """Returns the values that the page shows at the end of a review; none while it is under way."""
     if space.under_way(problem) is not None:
         return {"ended": False}
     memory = space.memory(problem)

@@ -62,7 +62,7 @@ class Status:
 
     @property
     def words(self) -> str:
-        """What happens to the run."""
+        """The state of the run in a word or a few."""
         if self.training and self.training.error:
             return "failed"
         if self.is_running and self.training:
@@ -148,7 +148,7 @@ def run_page(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """What changes while a run trains: the state with the charts, and the samples."""
+    """Returns what changes while a run trains: the state with the charts, and the samples."""
     studio, status = _of(request)
     samples = [dataclasses.asdict(sample) for sample in studio.runs.samples(status.name)]
     return JSONResponse({"html": fragment(request, "run_live.html", _live_values(request)), "samples": samples})
