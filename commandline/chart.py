@@ -110,7 +110,7 @@ def _drawn(line: Line, place: Callable[[float, float], Point]) -> Drawn:
 
 
 def _summary(line: Line, axis: str) -> str:
-    """Says the first and the last value of a line. `axis` is the name of the horizontal axis."""
+    """Describes the first and the last value of a line. `axis` is the name of the horizontal axis."""
     ends = (f"{_labels([value])[0]} at {axis} {step:,g}" for step, value in (line.points[0], line.points[-1]))
     return f"{line.label}: {', '.join(ends)}"
 

@@ -62,7 +62,8 @@ def words() -> dict[str, list[str]]:
 
 @contextmanager
 def as_typed_in(others: Mapping[str, list[str]]) -> Iterator[None]:
-    """Within it, this thread writes commands as the process types them that has these `words`."""
+    """Makes this thread write commands, within the context, as the user of another process types them. `others` are the
+    `words` of that process."""
     token = _others.set(others)
     try:
         yield
@@ -76,7 +77,8 @@ def is_in_notebook() -> bool:
 
 
 def keep_options(program: str, **options: str | None) -> None:
-    """Makes `as_typed` repeat options before the command, which say what the commands of this process are about."""
+    """Makes `as_typed` repeat `options` before the command, such as the workspace that the commands of this process
+    work on."""
     _options[program] = [word for name, value in options.items() if value for word in (f"--{name}", shlex.quote(value))]
 
 

@@ -49,7 +49,7 @@ STEPS = 1_000_000
 
 
 class ExhibitError(ValueError):
-    """A value is not an exhibit: it has the wrong type, or is too large. The message says what."""
+    """A value is not an exhibit: it has the wrong type, or is too large. The message gives the reason."""
 
 
 class Array(Protocol):

@@ -27,7 +27,7 @@ CASE, EXPECTED = "case.", "expected."
 
 
 def start(devices: int) -> None:
-    """Sets up so many CPU devices. Call it before any other code uses JAX."""
+    """Sets up `devices` CPU devices. Call it before any other code uses JAX."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # as in the grader
     import jax
 
@@ -36,7 +36,7 @@ def start(devices: int) -> None:
 
 
 def fill(module: Any, seed: int) -> None:
-    """Gives a module's parameters the values with which it is graded. They depend on the names of the parameters."""
+    """Sets a module's parameters to the values with which it is graded. They depend on the names of the parameters."""
     from grader.worker.pytrees import fill_module
 
     fill_module(module, seed)
@@ -80,7 +80,7 @@ class Check:
         return {leaf.path: leaf.values for leaf in outcome.leaves}
 
     def show(self, expected: Mapping[str, Any], got: Mapping[str, Any]) -> None:
-        """Prints what came back beside what was expected, leaf by leaf."""
+        """Prints the returned beside the expected arrays, leaf by leaf."""
         want, have = (
             [Leaf(path, str(np.asarray(x).dtype), np.asarray(x)) for path, x in side.items()]
             for side in (expected, got)

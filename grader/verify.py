@@ -162,7 +162,8 @@ def _verify_verdicts(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_core(problem: Problem, reference: Reference, row: Row) -> None:
-    """Without the lines of its core, the reference fails no check: what needs them is NOT ATTEMPTED."""
+    """Verifies that the reference without the lines of its core fails no check, and that the core has the right length.
+    Checks that need the core must be NOT ATTEMPTED."""
     if not short_form.lines(problem):
         return
     sources = {**reference.submission().sources, problem.name: short_form.stub(problem)}

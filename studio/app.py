@@ -36,7 +36,7 @@ Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
 def application(studio: Any, pages: Sequence[ModuleType], keys: Keys, front: Front, lifespan: Lifespan) -> Starlette:
-    """The studio as an ASGI application. `studio` is what its pages share."""
+    """Returns the studio as an ASGI application. Its pages share `studio`."""
     app = Starlette(
         routes=[
             *(route for page in pages for route in page.routes),

@@ -1,4 +1,4 @@
-"""Server-sent events: what happens while a page is open, for every page that is about the same topic."""
+"""Server-sent events: the changes while a page is open, for every page about the same topic."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Grades the learner's files in the background, and publishes what comes back."""
+"""Grades the learner's files in the background, and publishes the results."""
 
 import threading
 from functools import partial
@@ -43,11 +43,11 @@ class Grading:
         self._queue.request(Request(problem, self._space, partial(self._publish, problem)))
 
     def stop(self, problem: Problem) -> None:
-        """Ends the grading of the problem, or what waits for it. There is no verdict."""
+        """Ends the grading of the problem, also if it has not begun. There is no verdict."""
         self._queue.stop(self._space.file(problem))
 
     def state(self, problem: Problem) -> list[tuple[str, dict[str, Any]]]:
-        """The events that tell a page what it would know if it had been open before."""
+        """Returns the events that bring a page that has just been opened up to date."""
         with self._lock:
             now, verdict = self._now.get(problem.name), self._verdicts.get(problem.name)
             events = [("verdict", verdict)] if verdict else []
@@ -64,7 +64,7 @@ class Grading:
         return self._graded.get(problem.name) == sources
 
     def prepare(self, problem: Problem) -> None:
-        """Starts what grading this problem will need."""
+        """Starts the processes for grading this problem."""
         self.resident.prepare(problem)
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class Grading:
         scratch.leave()
 
     def _publish(self, problem: Problem, news: News) -> None:
-        """Publishes what happens to a grading of the problem. Raises UsageError if its verdict cannot be recorded."""
+        """Publishes the events of a grading of the problem. Raises UsageError if its verdict cannot be recorded."""
         match news:
             case Begun():
                 with self._lock:

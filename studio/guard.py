@@ -155,11 +155,11 @@ class Guard:
         return _refused(f"Open the studio {where}.", 403)
 
     def _admit(self, scope: Scope, path: str, query: list[tuple[str, str]]) -> Response:
-        """Turns the token of the address, or the secret of the proxy, into the cookie, and leads to the path that it is
-        for.
+        """Exchanges the token in the address, or the secret of the proxy, for the cookie, and leads to the requested
+        path.
 
-        A page of its own does so: a browser that comes from the file that `grade web` opens would not send a strict
-        cookie to where a redirect leads.
+        It answers with a page rather than a redirect: a browser that comes from the file that `grade web` opens would
+        not send a strict cookie after a redirect.
         """
         scope["state"]["connection"].admit()
         query = [(name, value) for name, value in query if name != "token"]
@@ -172,7 +172,7 @@ class Guard:
         return JSONResponse({"challenge": self._keys.challenge})
 
     async def _renew(self, request: Request, host: str) -> Response:
-        """Gives a page that has proved its renewal key the secrets of this start."""
+        """Sends the secrets of this start to a page that has proved that it has its renewal key."""
         proof = b""
         async for part in request.stream():
             proof += part
@@ -199,7 +199,7 @@ def _refused(words: str, status: int, **headers: str) -> Response:
 
 
 class _Body:
-    """The body of a request, also of one that does not say how large it is. Raises HTTPException if it is too large."""
+    """The body of a request, also of one without a stated length. Raises HTTPException if it is too large."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -214,7 +214,7 @@ class _Body:
         return message
 
     async def drain(self) -> None:
-        """Reads what is left, if it is not too large."""
+        """Reads the remaining body, if it is not too large."""
         with contextlib.suppress(HTTPException):
             while not self._is_over:
                 await self()

@@ -33,7 +33,16 @@ create table if not exists exhibit (problem text primary key, data blob not null
 
 @dataclass(frozen=True)
 class Attempt:
-    """A text that was saved. `verdict` is empty if it was not graded; `cause` is the misconception that was named."""
+    """A text that was saved.
+
+    Attributes:
+        id: Its number.
+        saved_at: When it was saved.
+        verdict: The verdict; empty if it was not graded.
+        score: The points reached.
+        points: The most points.
+        cause: The misconception that was named.
+    """
 
     id: int
     saved_at: datetime.datetime
@@ -127,8 +136,8 @@ class History:
             self._db.execute("insert or replace into exhibit values (?, ?)", [problem, data])
 
     def exhibits(self) -> dict[str, Exhibit]:
-        """The last exhibit that was shown, by problem. Leaves out what another version kept that this one cannot
-        read."""
+        """Returns the last exhibit that was shown, by problem. Leaves out exhibits of another version that this one
+        cannot read."""
         with self._lock:
             rows = self._db.execute("select problem, data from exhibit").fetchall()
         found = dict[str, Exhibit]()

@@ -29,7 +29,16 @@ def _secret() -> str:
 
 @dataclass(frozen=True)
 class Keys:
-    """The secrets of one start. `former` are the renewal keys of earlier starts on the same port."""
+    """The secrets of one start.
+
+    Attributes:
+        former: The renewal keys of earlier starts on the same port.
+        token: The token in the printed address.
+        path: The path that all pages are below.
+        cookie: The value of the cookie.
+        renewal: The renewal key of pages of this start.
+        challenge: The text that a page signs with its renewal key.
+    """
 
     former: tuple[str, ...] = ()
     token: str = field(default_factory=_secret)

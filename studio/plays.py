@@ -26,8 +26,18 @@ SAVED, STOPPED = "Stopped: the file was saved.", "Stopped."
 
 @dataclass
 class _Showing:
-    """One play of a file, and what it has shown. `stopped` says why it was ended from outside, and `ended` what is at
-    its end."""
+    """One play of a file, and its exhibits so far.
+
+    Attributes:
+        problem: The problem.
+        submission: The submission; None if it could not be read.
+        text: The text to play with; None if the play takes none.
+        digest: The digest of the file's text.
+        exhibits: The exhibits so far, as JSON values.
+        performance: The running performance.
+        stopped: Why it was ended from outside; empty if it was not.
+        ended: The event at its end; None before.
+    """
 
     problem: Problem
     submission: Submission | None
@@ -44,7 +54,7 @@ class _Showing:
 
 
 class Plays:
-    """Threads that play, of which one does. A newer play, and a save, ends the one before.
+    """Plays files in background threads, one at a time. A newer play, or a save, ends the one before.
 
     Publishes on the topic of the problem's name: `play`, `training`, `exhibit` and `played`.
     """
@@ -92,7 +102,7 @@ class Plays:
             showing.performance.close()
 
     def state(self, problem: Problem) -> list[tuple[str, dict[str, Any]]]:
-        """The events that show a page what it would show if it had been open before."""
+        """Returns the events that bring a page that has just been opened up to date."""
         with self._lock:
             showing = self._shown.get(problem.name)
             if showing is None:
@@ -101,7 +111,7 @@ class Plays:
             return events + ([("played", showing.ended)] if showing.ended else [])
 
     def prepare(self, problem: Problem) -> None:
-        """Starts what a play of this problem will need."""
+        """Starts the processes for a play of this problem."""
         if plays.find(problem):
             self._resident.prepare_worker(play_session.job(problem))
 

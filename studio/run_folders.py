@@ -89,7 +89,7 @@ class RunState:
 
 
 class RunFolders:
-    """Reads the runs of a folder. Keeps what it has read until a file changes. May be used from several threads."""
+    """Reads the runs of a folder, and caches them until a file changes. May be used from several threads."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()

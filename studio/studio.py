@@ -1,4 +1,4 @@
-"""The state behind the studio's pages: the workspace, its history, what works in the background, and the events."""
+"""The state behind the studio's pages: the workspace, its history, the background tasks, and the events."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ _DEBOUNCE, _STEP = 200, 50  # milliseconds; an editor may write a file in severa
 
 
 class Studio:
-    """Everything that the pages share. `running` starts and ends what works in the background."""
+    """The state that all pages share. `running` starts and ends the background tasks."""
 
     def __init__(self, space: Workspace) -> None:
         self.space = space

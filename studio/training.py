@@ -73,7 +73,7 @@ class Trainings:
                 harness_process.stop(training.process)
 
     def close(self) -> None:
-        """Stops the training, says so in the terminal, and waits for its checkpoint."""
+        """Stops the trainings, prints a line on each, and waits for their checkpoints."""
         for training in [training for training in self._all.values() if training.is_running]:
             name = printable(training.name)
             click.echo(f"Stopping the run {name} after it has saved a checkpoint.", err=True)

@@ -39,7 +39,22 @@ class Cell:
 
 @dataclass(frozen=True)
 class Learner:
-    """A learner's row, and the records below it. `anchor` is where the page has those."""
+    """A learner's row in the table, and the records below it.
+
+    Attributes:
+        name: The learner's name.
+        anchor: The id of the element that holds the records.
+        section: The part of the class; empty if it is not known.
+        mark: The sum of the marks.
+        points: The most that the sum could be.
+        passed: The number of problems passed.
+        late: The number of late records.
+        cells: The cells of the row, one for each problem.
+        records: The learner's records.
+        unused: The learner's files that were not used: (learner, file, reason).
+        regrades: The learner's regrades.
+        changes: The learner's marks that changed without a new submission.
+    """
 
     name: str
     anchor: str

@@ -29,8 +29,16 @@ NOT_GRADED = "which is not graded here"  # the end of the reason why a file for 
 class IntakeItem:
     """One learner's work on one problem: a submission, or the reason why there is nothing to grade.
 
-    `submitted` is the time of the export's stamp, and `late` its mark. `members` names the group that handed it in, if
-    one did.
+    Attributes:
+        learner: The learner's name.
+        problem: The problem's name.
+        file: The path of the file; empty if there is none.
+        submission: The submission; None if there is nothing to grade.
+        refused: The reason why there is nothing to grade.
+        notes: Sentences on how the file was chosen and read.
+        submitted: The time of the export's stamp.
+        late: The export's own mark.
+        members: The names of the group that handed it in, if one did.
     """
 
     learner: str
@@ -82,7 +90,8 @@ def _encoded(item: IntakeItem) -> dict[str, Any]:
 def _of_learner(
     name: str, listed: Sequence[SubmittedFile], problems: Sequence[Problem]
 ) -> tuple[list[IntakeItem], list[UnusedFile]]:
-    """The items of a learner, of whom each group handed in files apart from the learner's own, and the unused files."""
+    """Returns the items of a learner, and the unused files. The files of each group are kept apart from the learner's
+    own."""
     items, unused = list[IntakeItem](), list[UnusedFile]()
     for members in sorted({item.members for item in listed}) or [""]:
         own, left = _LearnerFiles(name, [item for item in listed if item.members == members]).items(problems)
@@ -92,7 +101,8 @@ def _of_learner(
 
 
 def recognized(learner: Learner, of: Callable[[SubmittedFile], set[str]], most: int | None) -> list[str]:
-    """The problems that a learner's files mean, by their names or by what the first `most` of them define."""
+    """Returns the problems that a learner's files are for, by their names or by the definitions in the first `most` of
+    them."""
     searched = [item for item in expanded(learner) if _is_code(item)][:most]
     return sorted(set[str]().union(*map(of, searched)))
 
@@ -218,9 +228,9 @@ class _LearnerFiles:
 
 
 def known(learner: Learner, problems: Sequence[Problem]) -> list[list[Any]]:
-    """The sequences of tokens of all files that mean one of these problems, as JSON values.
+    """Returns the sequences of tokens of all files for one of these problems, as JSON values.
 
-    Of each, its problem, path, sequences and, if it cannot be read, the reason.
+    A row holds the problem, the path, the sequences and, if the file cannot be read, the reason.
     """
     found = list[list[Any]]()
     for item in filter(_is_code, expanded(learner)):

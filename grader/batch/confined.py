@@ -137,7 +137,7 @@ def _run(work: Callable[[], Any]) -> Result:
 
 
 def _confine(readable: Sequence[Path], seconds: int) -> None:
-    """Takes away what reading files does not need. What this kernel does not have is left out."""
+    """Removes every right that reading files does not need, as far as this kernel can."""
     for limit, value in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(limit, (value, value))
     if sys.platform != "linux":

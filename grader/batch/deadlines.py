@@ -270,7 +270,7 @@ def _minute(moment: datetime) -> str:
 
 
 def _order(attempt: Attempt) -> tuple[float, int]:
-    """The order in which a learner submitted."""
+    """Returns a sort key: the order in which a learner submitted."""
     return (attempt.submitted.timestamp() if attempt.submitted else 0.0, attempt.number)
 
 

@@ -160,7 +160,7 @@ class _Submission:
 
 
 def _gradescope(listed: list[File], metadata: File) -> Export:
-    """The learners by name. What a group of `:submitters:` handed in is each member's."""
+    """Returns the learners by name. A submission of several `:submitters:` counts for each of them."""
     try:
         rows = yaml.load(metadata.read(MAX_SIZE << 4).decode("utf-8"), _LOADER)  # noqa: S506  a safe loader
         submissions = {str(folder): _submission(str(folder), row) for folder, row in rows.items()}

@@ -1,4 +1,4 @@
-"""Groups: whose submission is whose, too. A table of the course system, or one with the columns `learner` and
+"""Groups: whose submission counts for whom. A table of the course system, or one with the columns `learner` and
 `group`."""
 
 import csv
@@ -84,7 +84,7 @@ def _first(row: Mapping[str, str], columns: Sequence[str]) -> str:
 
 
 def apply(groups: list[Group], intake: Intake) -> list[str]:
-    """Makes what a member handed in every member's. Returns notes."""
+    """Gives each member of a group the submissions of all members. Returns notes."""
     learner_of = {folded(text): learner for learner, person in intake.people.items() for text in (learner, *person.ids)}
     notes = []
     added = []

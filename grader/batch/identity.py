@@ -36,7 +36,7 @@ def recognize(intake: Intake, store: Store) -> Iterator[str]:
 
 
 def join(folder: Path, learner: str, to: str, because: str) -> str:
-    """Makes two learners of a results folder one, and returns what was done. Raises UsageError if one of them is not
+    """Joins two learners of a results folder. Returns a sentence on the result. Raises UsageError if one of them is not
     known."""
     if not because.strip():
         raise UsageError("--join needs --because with the reason.")
@@ -56,9 +56,9 @@ def join(folder: Path, learner: str, to: str, because: str) -> str:
 
 
 def add(folder: Path, other: Path) -> str:
-    """Adds the learners of another results folder to one, and returns what was done.
+    """Adds the learners of another results folder to one. Returns a sentence on the result.
 
-    Raises UsageError if both have a learner, or one cannot be used.
+    Raises UsageError if both folders have a learner, or if one of them cannot be used.
     """
     if folder.resolve() == other.resolve():
         raise UsageError(f"--add: {other} is the same folder.")
@@ -92,7 +92,7 @@ def add(folder: Path, other: Path) -> str:
 
 
 class Directory:
-    """The learners of a class by what a teacher may call them.
+    """Finds the learners of a class by the words that a teacher may use for them.
 
     An id comes first, then the learner as tables show it. A name counts only if it is nobody's id and exactly one
     learner's: learners choose their names.

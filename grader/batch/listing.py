@@ -108,7 +108,7 @@ def _paragraph(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _regraded(regrade: Regrade) -> str:
-    """Says how a problem was graded before and after a change of the course."""
+    """Describes how a problem was graded before and after a change of the course."""
     after = f"{regrade.verdict_after}, {regrade.score_after}" if regrade.verdict_after else "not graded yet"
     return (
         f"Regraded {regrade.at}, problem {ProblemName(regrade.problem).label}: {regrade.verdict_before}, "
@@ -117,13 +117,13 @@ def _regraded(regrade: Regrade) -> str:
 
 
 def _not_used(row: tuple[str, str, str]) -> str:
-    """Says which file was not used, and why. `row` is a learner, a file and a reason."""
+    """Describes which file was not used, and why. `row` is a learner, a file and a reason."""
     name, file, reason = row
     return f"Not used: {'/'.join(filter(None, [name, file]))} {reason.rstrip('.')}."
 
 
 def _totals(records: Sequence[Record], learners: int) -> str:
-    """Says how many learners and results of each verdict there are, and the sum of the marks of `records`."""
+    """Describes the numbers of learners and of results by verdict, and the sum of the marks of `records`."""
     counts = sorted(Counter(record.verdict for record in records).items())
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts)
     mark, possible = total(records)

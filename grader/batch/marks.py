@@ -85,9 +85,10 @@ class Causes:
 
 
 def publish(store: Store, causes: Causes, regrades: Iterable[Regrade], keeping: Keeping, *, best: bool) -> list[Change]:
-    """Ends a batch: remembers the marks, and returns those that changed without a new submission.
+    """Ends a batch: stores the marks, and returns those that changed without a new submission.
 
-    `regrades` are those that this batch has carried out. A mark to keep becomes a decision, and is returned, too.
+    `regrades` are those that this batch has carried out. A mark that is kept is stored as a decision, and also
+    returned.
     """
     asked = {(regrade.learner, regrade.problem): regrade.because for regrade in regrades}
     at, changes = datetime.now(UTC).isoformat(timespec="seconds"), list[Change]()
@@ -110,8 +111,8 @@ def publish(store: Store, causes: Causes, regrades: Iterable[Regrade], keeping: 
 
 
 def _is_of_a_new_submission(store: Store, slot: Slot, then: Mark, now: Mark, *, best: bool) -> bool:
-    """Whether what counts now has arrived since, and explains the mark: of several attempts, the best does not lower
-    it."""
+    """Returns whether the attempt that counts now has arrived since, and explains the mark: a further attempt cannot
+    lower the best mark."""
     arrived = store.arrived(*slot)
     if now.attempt not in arrived or (best and now.mark < then.mark):
         return False
@@ -127,13 +128,14 @@ def lines(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def said(change: Change) -> str:
-    """A change in words."""
+    """Describes a change."""
     marks = f"{whole(change.mark_before):g} -> {whole(change.mark_after):g}"
     return f"{change.learner}, problem {ProblemName(change.problem).label}: {marks} ({change.because})"
 
 
 def decide(folder: Path, word: str, number: str, points: str, because: str) -> str:
-    """Sets a mark by hand, or back to what grading gives, and says so. Raises UsageError."""
+    """Sets a mark by hand, or resets it to the result of grading. Returns a sentence on the change. Raises
+    UsageError."""
     if not because.strip():
         raise UsageError("--set needs --because with the reason, for the record.")
     problem = catalog.find(number)

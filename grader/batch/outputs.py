@@ -76,7 +76,8 @@ class Outputs:
         yield from summary.likeness_lines(self._summary)
 
     def write_feedback(self, articles: Mapping[tuple[str, str], str], participants: Mapping[str, str]) -> Iterator[str]:
-        """Writes what learners get: `articles` are those on failing cases, `participants` their numbers in Moodle."""
+        """Writes the feedback for learners. `articles` are those on failing cases, `participants` their numbers in
+        Moodle."""
         told = replace(self._summary, records=by_learner(self._shown))
         if feedback.FORMAT in self._options.formats:
             yield str(feedback.write_moodle(told, articles, participants, self._store.folder, self._faults))

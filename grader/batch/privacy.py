@@ -38,7 +38,7 @@ def exported(folder: Path, word: str) -> str:
 
 
 def forget(folder: Path, word: str) -> str:
-    """Deletes a learner from a results folder, and says what it could not reach. Raises UsageError."""
+    """Deletes a learner from a results folder, and lists the places that it could not reach. Raises UsageError."""
     store = Store.existing(folder)
     try:
         person = identity.named(store, word)

@@ -73,10 +73,10 @@ class Comment:
 
 
 def push(folder: Path, target: Target, *, send: bool, overwrite: bool = False, comments: bool = False) -> Iterator[str]:
-    """Yields what differs from Canvas, and sends it if `send`; with `overwrite`, also where somebody entered another
-    mark.
+    """Yields the differences from Canvas, and sends them if `send`; with `overwrite`, also where somebody entered
+    another mark.
 
-    With `comments`, also sends what learners are told of their files. Raises UsageError, at the end if Canvas refused
+    With `comments`, also sends the comments on learners' files. Raises UsageError, at the end if Canvas refused
     something.
     """
     stored = Store.existing(folder) if send else Results(folder)
@@ -202,7 +202,7 @@ def _closing_lines(count: _Count, *, sends: bool, comments: bool) -> Iterator[st
 
 
 def _sent(stored: Store, canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> list[Mark]:
-    """Sends marks, remembers those that have arrived, and returns those that Canvas did not take."""
+    """Sends marks, stores those that have arrived, and returns those that Canvas did not accept."""
     for start in range(0, len(marks), MOST_MARKS):
         some = marks[start : start + MOST_MARKS]
         _send(canvas, identity, some)
@@ -222,7 +222,8 @@ def _comments(
     current: Mapping[str, "Current"],
     sent: Mapping[str, str],
 ) -> list[Comment]:
-    """The comments of an assignment that Canvas has not and was not sent: one that was deleted there stays deleted."""
+    """Returns the comments of an assignment that are neither in Canvas nor were sent before: one that was deleted there
+    is not sent again."""
     found = list[Comment]()
     for record in records:
         text = texts.get((record.learner, record.problem), "")
@@ -236,7 +237,7 @@ def _comments(
 def _said(
     stored: Store, canvas: "Canvas", identity: object, comments: Sequence[Comment], before: Mapping[str, "Current"]
 ) -> list[Comment]:
-    """Sends comments, remembers those that have arrived, and returns those that Canvas did not take."""
+    """Sends comments, stores those that have arrived, and returns those that Canvas did not accept."""
     for start in range(0, len(comments), MOST_COMMENTS):
         _send_comments(canvas, identity, comments[start : start + MOST_COMMENTS])
     now = canvas.marks(identity, comments=True)
@@ -261,8 +262,8 @@ def _points(mark: float | None) -> str:
 
 
 def _send(canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> None:
-    """Sends marks together or, if Canvas refuses that, one by one: one student's trouble must not cost the others their
-    marks."""
+    """Sends marks together or, if Canvas refuses that, one by one: an error with one learner must not affect the
+    others."""
     try:
         canvas.send(identity, marks)
     except RefusedMarksError:
@@ -302,10 +303,10 @@ def _differences(
     current: Mapping[str, "Current"],
     sent: Mapping[str, float] | None,
 ) -> tuple[list[Mark], list[Mark], list[str]]:
-    """The marks that Canvas does not have, those of them that somebody entered there, and notes on those that cannot be
+    """Returns the marks to send, the different marks that somebody entered in Canvas, and notes on those that cannot be
     sent.
 
-    What is not `sent` from here was entered, if that is known.
+    `sent` are the marks that were sent from here, if that is known. Any other mark in Canvas was entered there.
     """
     marks, kept, notes = list[Mark](), list[Mark](), list[str]()
     for record in records:

@@ -196,7 +196,8 @@ def _export(source: Path) -> Export:
 
 
 def _few(learner: Learner) -> Learner:
-    """The learner, with one refused file in place of too many: an export unpacks what its learners hand in."""
+    """Returns the learner, with one refused file in place of too many files. An export unpacks the archives that
+    learners hand in."""
     most = archive.MOST_INNER_FILES
     if len(learner.files) <= most:
         return learner
@@ -212,10 +213,10 @@ def _empty_folders(source: Path) -> list[str]:
 
 
 def _submitted(source: Path, learners: Mapping[str, Learner]) -> list[Problem]:
-    """The problems that at least one learner submitted a file for. Raises UsageError if there is none.
+    """Returns the problems that at least one learner submitted a file for. Raises UsageError if there is none.
 
-    What files define counts only if no file of the class has the name of a problem: a helper is no submission. Files
-    that cannot be read are met again with their learners.
+    The definitions in files count only if no file of the class has the name of a problem: a helper is no submission.
+    Files that cannot be read are skipped here, and handled again with their learners.
     """
     catalog.problems()
     for recognized, most in ((collect.named, None), (recognize.by_definitions, recognize.MOST_SEARCHED)):

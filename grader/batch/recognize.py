@@ -1,4 +1,4 @@
-"""Recognizes which problem a learner's file is for: by its name, or by what it defines."""
+"""Recognizes the problem that a learner's file is for, by its name or by its definitions."""
 
 import re
 from collections import Counter

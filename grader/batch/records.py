@@ -32,11 +32,28 @@ COLUMNS = (
 class Record:
     """One learner's result for one problem.
 
-    `key` is the hash of everything that decides it; `source` is the submitted text. `adjusted` is the score after a
-    penalty for lateness, `late` a sentence on the lateness, `times` one on when it was handed in and due, `submitted`
-    the time in ISO format, and `attempts` the number of submissions, of which `attempt` identifies the one that counts.
-    `members` names the group that handed it in, if one did. `decided` says why the mark is not what grading gives. The
-    mark does not count if the learner is `excused`.
+    Attributes:
+        learner: The learner's name.
+        problem: The problem's name.
+        key: A hash of everything that decides the result.
+        file: The name of the submitted file.
+        verdict: The verdict, in words.
+        score: The points before any penalty.
+        points: The most points that the problem gives.
+        misconception: The name of the misconception behind the failure, if one was found.
+        message: Why the first check failed, or why nothing was graded.
+        notes: Sentences on how the file was chosen and read.
+        source: The submitted text.
+        report: The public report; None if there is none.
+        adjusted: The score after a penalty for lateness, or the mark that somebody decided; None if neither was stored.
+        late: A sentence on the lateness; empty if it was on time.
+        times: A sentence on when it was handed in and due.
+        submitted: The time in ISO format; empty if it is not known.
+        attempts: The number of submissions.
+        attempt: Identifies the submission that counts among them.
+        members: The names of the group that handed it in, if one did.
+        decided: Why the mark differs from the result of grading, if somebody decided so.
+        excused: Whether the learner is excused from the problem, so that the mark does not count.
     """
 
     learner: str
@@ -106,8 +123,23 @@ def by_learner(records: Iterable[Record]) -> dict[str, list[Record]]:
 class StoredAttempt:
     """One submission of a learner for a problem, and its result.
 
-    `attempt` identifies it among the learner's submissions for the problem; it is empty where nothing was submitted.
-    `key` is empty if it has no result that can be kept. `sources` are the texts by module.
+    Attributes:
+        learner: The learner's name.
+        problem: The problem's name.
+        attempt: Identifies it among the learner's submissions for the problem; empty where nothing was submitted.
+        key: A hash of everything that decides the result; empty if there is no result that can be kept.
+        file: The name of the submitted file.
+        verdict: The verdict, in words.
+        score: The points before any penalty.
+        points: The most points that the problem gives.
+        misconception: The name of the misconception behind the failure, if one was found.
+        message: Why the first check failed, or why nothing was graded.
+        notes: Sentences on how the file was chosen and read.
+        sources: The texts by module.
+        report: The public report; None if there is none.
+        submitted: The time in ISO format; empty if it is not known.
+        marked_late: The export's own mark.
+        members: The names of the group that handed it in, if one did.
     """
 
     learner: str
@@ -128,8 +160,8 @@ class StoredAttempt:
     members: str = ""
 
     def identified(self) -> "StoredAttempt":
-        """The attempt with what it is known by: its text, its file and its time. Without a text, the message says
-        why."""
+        """Returns the attempt with its id, a digest of its text, its file and its time. Without a text, the message
+        takes its place."""
         text = [part for pair in sorted(self.sources.items()) for part in pair] or [self.message]
         digest = cache.digest([self.problem, self.file, self.submitted, str(self.marked_late), *text])
         return replace(self, attempt=digest)
@@ -212,7 +244,15 @@ class Regrade:
 
 @dataclass(frozen=True)
 class Join:
-    """Two names of one learner: `learner`, known by `ids`, is `joined`."""
+    """Two names of one learner.
+
+    Attributes:
+        at: The time of the join.
+        learner: The name that was given up.
+        ids: The ids of that name.
+        joined: The name that stays.
+        because: The reason.
+    """
 
     at: str
     learner: str
@@ -258,7 +298,18 @@ class Mark:
 
 @dataclass(frozen=True)
 class Change:
-    """A mark that changed, or would have, without a new submission."""
+    """A mark that changed, or would have, without a new submission.
+
+    Attributes:
+        at: The time of the change.
+        learner: The learner's name.
+        problem: The problem's name.
+        verdict_before: The verdict before.
+        mark_before: The mark before.
+        verdict_after: The verdict after.
+        mark_after: The mark after.
+        because: The reason.
+    """
 
     at: str
     learner: str

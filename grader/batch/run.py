@@ -44,10 +44,14 @@ AttemptSlot = tuple[str, str, str]  # learner, problem, attempt
 class Plan:
     """The work of a batch.
 
-    `tasks` are the submissions to grade, `settled` the attempts that need no grading, `missing` the number of those
-    that were never handed in, and `unchanged` the number of submissions whose stored results are still valid. `same`
-    has, for a task, the others whose files hold the same code: its result is theirs, too. `wanted` has every learner
-    and problem, and `to_store` the attempts to grade, without their results.
+    Attributes:
+        tasks: The submissions to grade.
+        settled: The attempts that need no grading.
+        missing: The number of learners and problems without any submission.
+        unchanged: The number of submissions whose stored results are still valid.
+        same: For a task, the other attempts whose files hold the same code. They get its result.
+        wanted: Every learner and problem of the batch.
+        to_store: The attempts to grade, without their results.
     """
 
     tasks: list[Task]
@@ -204,8 +208,8 @@ def here(to_grade: Sequence[Task], jobs: int, faults: Faults) -> Iterator[tuple[
     """Grades in `jobs` processes of this machine.
 
     If a process crashes, the submissions that were being graded are graded again one by one. A submission whose process
-    crashes twice gets a text instead of a result, and so does one whose grading raises an internal error. What times
-    out beside others is graded once more at the end, alone: a busy machine is not the learner's fault.
+    crashes twice gets a text instead of a result, and so does one whose grading raises an internal error. A submission
+    that timed out beside others is graded once more at the end, alone: a busy machine is not the learner's fault.
     """
     pending, suspects, late = list(reversed(to_grade)), list[Task](), list[Task]()
     fork_server = ForkServer() if to_grade and jobs <= _SHARING else None
@@ -344,7 +348,7 @@ def _stop(pool: ProcessPoolExecutor) -> None:
 
 
 def _not_run(item: IntakeItem, *, attempted: bool) -> StoredAttempt:
-    """The attempt whose file could not be read, or the lack of one."""
+    """Returns the attempt for a file that could not be read, or for a missing one."""
     attempt = _attempt(item, None) if attempted else replace(_attempt(item, None), attempt="")
     return _refused(attempt, Verdict.ERROR if attempted else Verdict.NOT_ATTEMPTED, item.refused)
 

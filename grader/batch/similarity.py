@@ -114,10 +114,10 @@ def without_comments(text: str) -> str:
 
 
 def known(problem: Problem, found: Iterable[Known] = ()) -> list[Known]:
-    """The solutions of a problem that learners can have found: the reference, those in other styles beside it, and
-    `found`.
+    """Returns the solutions of a problem that learners can have found: the reference, those in other styles beside it,
+    and `found`.
 
-    One that says nothing, because it is too short, is left out, and so is one that is the same as another.
+    Leaves out solutions that are too short to be informative, and repetitions of the same one.
     """
     own = [Known(problem.name, REFERENCE, sequences(catalog.solution_text(problem)))]
     own += [
@@ -135,11 +135,11 @@ def known(problem: Problem, found: Iterable[Known] = ()) -> list[Known]:
 def compare(
     problem: Problem, records: Iterable[Record], tokens: Mapping[str, Tokens], solutions: Sequence[Known]
 ) -> tuple[list[Likeness], list[Pair]]:
-    """The learners whose files for a problem are like a known solution, and the pairs of near duplicates; the most
-    similar first.
+    """Returns the learners whose files for a problem are like a known solution, and the pairs of near duplicates; the
+    most similar first.
 
-    `tokens` are those of files by digest; a file without any is compared with none. `solutions` are those of `known`.
-    The members of a group hand in one file, which says nothing of them.
+    `tokens` are those of files by digest; a file that is not in it is not compared. `solutions` are those of `known`.
+    The members of a group hand in one file, so they are not compared with each other.
     """
     given = _given(problem)
     read_ = [(record, tokens.get(digest(record.source))) for record in records if record.source]
@@ -167,15 +167,16 @@ def compare(
 
 
 def _similarity(one: Sequences, other: Sequences) -> float:
-    """The Jaccard index; 0 if it is below the threshold by the sizes alone, or if one of both is too short to say
-    anything."""
+    """Returns the Jaccard index. 0 if the sizes alone keep it below the threshold, or if a file is too short to be
+    informative."""
     if min(len(one), len(other)) < max(FEWEST, THRESHOLD * max(len(one), len(other))):
         return 0.0
     return len(one & other) / len(one | other)
 
 
 def compared(pair: Pair, one: str, other: str) -> tuple[list[Piece], list[Piece]]:
-    """The two files of a pair in pieces that show what they share, without what does not count."""
+    """Returns the two files of a pair in pieces that mark the sequences that they share. Sequences that do not count
+    are not marked."""
     shared = (sequences(one) & sequences(other)) - pair.given
     return _pieces(one, shared), _pieces(other, shared)
 

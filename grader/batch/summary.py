@@ -25,8 +25,14 @@ MOST_UNUSED = 5  # files of one learner that are listed one by one
 class ProblemSummary:
     """One problem in a class, without the learners who are excused from it.
 
-    `misconceptions` are names with the learners who have them, the most common first.
-    `checks` are names with the number of attempts that passed the check, in order.
+    Attributes:
+        problem: The problem.
+        learners: The number of learners.
+        attempted: The number of learners who attempted it.
+        passed: The number of learners who passed.
+        mean_score: The mean score, in points.
+        misconceptions: The names of misconceptions with the learners who have them, the most common first.
+        checks: The names of checks with the number of attempts that passed each, in order.
     """
 
     problem: Problem
@@ -44,12 +50,20 @@ class ProblemSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """A class. `records` are those of each learner, `points` the most that anyone can have, `unused` (learner, file,
-    reason).
+    """The results of a class.
 
-    `about` are the name of the class, when it was graded and what the deadlines were, as far as that is known.
-    `sections` are those of the learners who are in one, and `changes` the marks that changed without a new submission.
-    `likenesses` are files that are like a known solution.
+    Attributes:
+        problems: The results by problem.
+        records: The records of each learner.
+        points: The most points that anyone can have.
+        verdicts: The number of records with each verdict.
+        duplicates: The pairs of learners with near-duplicate files.
+        likenesses: The files that are like a known solution.
+        unused: The files that were not used: (learner, file, reason).
+        regrades: The gradings that were repeated.
+        changes: The marks that changed without a new submission.
+        about: Lines on the name of the class, the time of grading and the deadlines, as far as they are known.
+        sections: The section of each learner who is in one.
     """
 
     problems: Sequence[ProblemSummary]

@@ -34,9 +34,17 @@ KEPT_REFERENCES = 2  # problems whose reference worker keeps running
 class Task:
     """One submission to grade, self-contained so that it can be sent to another machine.
 
-    `attempt` tells it from the learner's other submissions for the problem. `least` is the lowest level of isolation
-    that is accepted, `version` the hash of the problem and the grader. `explain` asks for a report that shows the
-    smallest failing case.
+    Attributes:
+        learner: The learner's name.
+        problem: The problem's name.
+        attempt: Identifies it among the learner's submissions for the problem.
+        filename: The name of the file in reports.
+        sources: The texts by module.
+        seed: Draws the cases.
+        timeout: The limit in seconds of computing; None means the problem's.
+        least: The lowest level of isolation that is accepted.
+        version: The hash of the problem and the grader.
+        explain: Whether to make a report that shows the smallest failing case.
     """
 
     learner: str

@@ -1,4 +1,4 @@
-"""`grade doctor`: checks this machine, and says what to do about each thing that is missing."""
+"""`grade doctor`: checks this machine, and gives a remedy for each problem that it finds."""
 
 import json
 import os
@@ -37,9 +37,14 @@ PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "numpy", "hypothesis", "
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the output: the subject, its state, and what to do if it is not fine.
+    """One line of the output.
 
-    The machine cannot grade while a `serious` finding is not fine.
+    Attributes:
+        subject: The subject of the check.
+        state: Its state, in words.
+        fine: Whether it is as it should be.
+        remedy: What to do if it is not.
+        serious: Whether the machine cannot grade until it is.
     """
 
     subject: str

@@ -53,8 +53,15 @@ def fork_server(title: str) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A file for a problem. `digest` is that of its text if it is the workspace's `own` file, whose verdicts are
-    recorded."""
+    """A file for a problem.
+
+    Attributes:
+        problem: The problem.
+        space: The workspace.
+        file: The path of the file.
+        own: Whether it is the workspace's own file, whose verdicts are recorded.
+        digest: The digest of its text, if it is.
+    """
 
     problem: Problem
     space: Workspace

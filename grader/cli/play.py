@@ -1,4 +1,4 @@
-"""The command `grade play`: what a learner's file does in a trained model."""
+"""The command `grade play`: runs a learner's file in a trained model."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator

@@ -43,7 +43,8 @@ def draw(problem: Problem, group: str, seed: int) -> list[Case]:
 
 
 def _column(options: list[int], draws: int, rng: np.random.Generator) -> list[int]:
-    """One size of every case: the simplest, the others in a random order, and then all of them again."""
+    """Returns the values of one size in all cases: the simplest first, the others in a random order, then further
+    shuffled rounds of all of them."""
     column = [options[0], *rng.permutation(options[1:]).tolist()]
     while len(column) < draws:
         column += rng.permutation(options).tolist()
@@ -96,10 +97,10 @@ def make(problem: Problem, group: str, sizes: Mapping[str, int], seed: int, case
 
 
 def _secret(group: str, sizes: Mapping[str, int], seed: int, case_seed: int) -> int:
-    """The seed from which probes draw the parameters of a case.
+    """Returns the seed from which probes draw the parameters of a case.
 
-    Code that cannot be traced is told it. That must not give away the parameters of any other case, which code is
-    traced for.
+    Code that cannot be traced gets this seed. It must not reveal the parameters of any other case, for which code is
+    traced.
     """
     digest = hashlib.sha256(f"{seed}:{group}:{sorted(sizes.items())}:{case_seed}".encode()).digest()
     return int.from_bytes(digest[:4], "big")

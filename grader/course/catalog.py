@@ -23,14 +23,18 @@ from grader.problem import Problem
 
 @dataclass(frozen=True)
 class Misconception:
-    """A common wrong idea, as an edit to the reference: `find` is replaced by `replace`. `says` tells the learner what
-    to do.
+    """A misconception as an edit to the reference: `find` is replaced by `replace`.
 
-    If programs that share the idea give different numbers, `replace` has a form for each. `raises` means that a form
-    raises an exception or returns something other than an array. When a submission does so, only these misconceptions
-    are run. `pitfall` holds the beginnings of the page's pitfalls that it is about, and `not_in` the files of other
-    styles in which the edit is possible but no fault. `see` is the slug of a problem that teaches what the idea lacks,
-    if the course has it: `grade next` suggests it.
+    Attributes:
+        name: The misconception in a few words.
+        says: Advice for the learner.
+        find: The text in the reference.
+        replace: The forms of the edit. There are several if programs with this misconception give different numbers.
+        raises: Whether a form raises an exception or returns something other than an array. When a submission does so,
+            only these misconceptions are run.
+        pitfall: The beginnings of the page's pitfalls that describe it.
+        not_in: The files of other styles in which the edit is possible but no fault.
+        see: The slug of a problem that teaches the missing idea, if the course has it: `grade next` suggests it.
     """
 
     name: str
@@ -49,7 +53,8 @@ class Misconception:
 
 
 def explained_by(problem: Problem, ideas: Sequence[str]) -> Problem | None:
-    """Another problem, which teaches what these misconceptions of a problem lack."""
+    """Returns another problem that teaches the ideas behind these misconceptions of a problem; None if there is
+    none."""
     if not ideas or not has_solution(problem):
         return None
     seen = next((each.see for each in misconceptions(problem) if each.see and each.name in ideas), "")

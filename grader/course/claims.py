@@ -54,7 +54,7 @@ def examples(problem: Problem) -> str:
 
 
 def faults(problem: Problem, entries: Sequence[Claim]) -> Iterator[str]:
-    """The numbers and sentences of the page without evidence, and the claims that prove nothing of it."""
+    """Yields the numbers and sentences of the page without evidence, and the claims that prove nothing on it."""
     texts = page.sections(problem)
     units = {title: _units(texts.get(title, "")) for title in SECTIONS}
     every = [unit for title in SECTIONS for unit in units[title]]

@@ -1,8 +1,8 @@
-"""The sizes that people meet, by dimension, and whether the cases of a problem reach them.
+"""The dimensions in which real runs are large, and whether the cases of a problem reach such sizes.
 
-Small cases hide what goes wrong in real runs: layers sorted as text are in another order only from the eleventh on, and
-an integer product overflows only late in a run. A family of cases names in `covers` the dimensions that it takes to
-such a size.
+Small cases hide errors of real runs: layers sorted as text are in another order only from the eleventh on, and an
+integer product overflows only late in a run. A family of cases names in `covers` the dimensions that it takes to such a
+size.
 """
 
 import math
@@ -28,8 +28,8 @@ _TEXT = re.compile(r"(?:^|_)(?:text|texts|words|document|documents)$")
 
 @dataclass(frozen=True)
 class Dimension:
-    """`concerns` says whether a problem with such an input needs it, by the name and the value of the input. `reached`
-    says whether a case is of the size that `words` describes."""
+    """A dimension in which real runs are large. `concerns` says whether a problem with an input of this name and value
+    needs it. `reached` says whether a case has the size that `words` describes."""
 
     name: str
     words: str

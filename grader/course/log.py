@@ -35,7 +35,7 @@ PROGRESS = ("graded", "hints", "gave up", "taken")
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the log: what happened, to which problem, and when (ISO 8601, UTC, with microseconds)."""
+    """One line of the log: the event, the problem, and the time (ISO 8601, UTC, with microseconds)."""
 
     id: str
     at: str
@@ -80,10 +80,17 @@ class Entry:
 class Progress:
     """A learner's progress on one problem.
 
-    `verdict` and `score` are the best so far, `last_verdict` and `last_score` those of the last grading. Before the
-    first, both verdicts are empty, and a file of an older version has no last ones. `digest` identifies the text that
-    passed, which it did at the time `passed_at` (ISO 8601, UTC) with these `versions`. `mistakes` are the
-    misconceptions that were named.
+    Attributes:
+        verdict: The best verdict so far; empty before the first grading.
+        score: The best score so far.
+        hints: The number of hints seen.
+        given_up: Whether the learner has seen the solution without a pass.
+        last_verdict: The verdict of the last grading; empty before the first, and in a file of an older version.
+        last_score: The score of the last grading.
+        digest: Identifies the text that passed.
+        passed_at: When it passed (ISO 8601, UTC).
+        versions: The versions with which it passed.
+        mistakes: The misconceptions that were named.
     """
 
     verdict: str = ""

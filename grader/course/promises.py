@@ -151,7 +151,7 @@ def _blocks(markdown: str) -> Iterator[str]:
 
 
 def _split(block: str) -> list[str]:
-    """The sentences of a block. What is code has no end of a sentence in it."""
+    """Returns the sentences of a block. A sentence never ends within code."""
     masked = _CODE.sub(lambda code: "`" * len(code[0]), block)
     ends = [match.end(1) for match in _END.finditer(masked)]
     parts = [block[start:end].strip() for start, end in zip([0, *ends], [*ends, len(block)], strict=True)]

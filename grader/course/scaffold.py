@@ -86,7 +86,7 @@ def create_course(folder: Path, name: str, title: str | None) -> list[Path]:
 
 
 def finished(text: str) -> str:
-    """A text of the template without its TODOs. What they are about stands below them."""
+    """Returns a text of the template without the lines of its TODO comments. The text that they describe stays."""
     return _TODO_LINE.sub("", text)
 
 

@@ -53,8 +53,8 @@ def contents() -> Mapping[str, tuple[dict[str, Any], tuple[str, ...]]]:
 
 
 def add(workspace: Path) -> tuple[list[Path], dict[Path, list[str]]]:
-    """Writes the files that are missing. Returns the new paths, and what those of the learner lack. Raises
-    UsageError."""
+    """Writes the files that are missing. Returns the new paths, and by path the strings that the learner's files lack.
+    Raises UsageError."""
     created, lacking = list[Path](), dict[Path, list[str]]()
     for name, (value, needed) in contents().items():
         path = workspace / FOLDER / name

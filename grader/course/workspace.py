@@ -111,7 +111,7 @@ class Workspace:
             log.append(self.folder, *entries)
 
     def record(self, kind: str, problem: str = "", **facts: Any) -> Entry:
-        """Adds what happened now to the log, as `log.entry` takes it. Raises UsageError."""
+        """Adds an event, which happened now, to the log, with the arguments of `log.entry`. Raises UsageError."""
         new = log.entry(kind, problem, **facts)
         self.note(new)
         return new

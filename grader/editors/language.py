@@ -70,7 +70,7 @@ class Learner:
                 future.set_result(None)
 
     def points(self, path: Path) -> tuple[int, str]:
-        """The line of the first entry, and where the learner stands, in words."""
+        """Returns the line of the first entry, and the learner's standing in words."""
         problem = self._required(path)
         standing = Workspace(path.parent).standing(problem)
         state = f", {standing.state}" if standing.state else ""
@@ -120,7 +120,8 @@ class Learner:
         return self._write(f"verdict_p{report.problem.label}.html", html_report.document(report))
 
     def play(self, path: Path) -> Path:
-        """Plays the file in a trained model. What it shows as a web page, in a temporary folder."""
+        """Plays the file in a trained model. Returns the path of a web page with the exhibits, in a temporary
+        folder."""
         problem = self._required(path)
         plays.required(problem)
         try:

@@ -1,4 +1,4 @@
-"""`grade lsp`: what an editor shows of a learner's file, over the Language Server Protocol. Nothing is sent anywhere
+"""`grade lsp`: the verdict on a learner's file in an editor, over the Language Server Protocol. Sends nothing anywhere
 else."""
 
 import asyncio

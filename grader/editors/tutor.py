@@ -199,7 +199,7 @@ def _summary(report: Report) -> list[str]:
 
 
 def _explained(problem: Problem, check: Check) -> str:
-    """A check in words: what its definition says, and nothing of the reference."""
+    """Describes a check in words, from its definition. Reveals nothing of the reference."""
     family = problem.cases[check.cases]
     sizes = "; ".join(f"{name} is {' or '.join(map(str, values))}" for name, values in family.sizes.items())
     tolerance, what = check.tolerance, f"the leaves below `{check.leaves}`" if check.leaves else "all that it returns"

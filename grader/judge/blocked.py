@@ -40,10 +40,11 @@ def same_output(agrees_with: str) -> str:
 
 
 def without_consequences(results: Sequence[CheckResult], first: CheckResult) -> list[CheckResult]:
-    """The results without what follows from the first failure: numbers of checks that could not be judged.
+    """Returns the results without the consequences of the first failure: the numbers of checks that could not be
+    judged.
 
-    Parameters are filled by name, so a wrong name spoils all values. A check that also needs a compiled program says
-    nothing on it where another check has rejected the same values.
+    Parameters are filled by name, so a wrong name spoils all values. A check that also needs a compiled program reports
+    no values that another check has already rejected.
     """
     misnamed = _misnamed(first)
 

@@ -1,5 +1,5 @@
-"""The cache: what references and witnesses returned, by a hash of all that decides it. Only judges read and write
-it."""
+"""The cache of the outputs of references and witnesses, by a hash of everything that decides them. Only judges read and
+write it."""
 
 import contextlib
 import hashlib
@@ -61,7 +61,7 @@ def digest(parts: Iterable[str | bytes]) -> str:
 
 
 def versions() -> list[str]:
-    """The packages that decide what a program returns, each with its version."""
+    """Returns the packages that decide the output of a program, each with its version."""
     found = []
     for package in _PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
@@ -71,7 +71,8 @@ def versions() -> list[str]:
 
 @cache
 def environment() -> str:
-    """A hash of what decides what a program returns: versions, Flax's mode, platform, the course's own code."""
+    """Returns a hash of what decides the output of a program: versions, Flax's mode, platform, the course's own
+    code."""
     modes = [f"{name}={os.environ.get(name)}" for name in FLAX_MODES]
     return digest([*versions(), *modes, platform.machine(), sys.platform, *own_code(ROOT)])
 

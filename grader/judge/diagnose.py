@@ -39,7 +39,15 @@ _WRONG: WeakKeyDictionary[Outcome, dict[tuple[str, Case], dict[str, Mismatch]]] 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The outcome of one check on one case, whether it was wrong, and whether the check could be judged."""
+    """The outcome of one check on one case.
+
+    Attributes:
+        check: The check.
+        case: The case.
+        outcome: The outcome of the submission.
+        wrong: Whether it was wrong.
+        judged: Whether the check could be judged.
+    """
 
     check: Check
     case: Case
@@ -62,11 +70,12 @@ class Diagnosis:
 
 
 def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int = MOST_PAIRS) -> Diagnosis | None:
-    """The misconception that explains every difference and is wrong nowhere else; None if there is none, or if several
-    are.
+    """Returns the misconception that explains every difference and is wrong nowhere else; None if there is none, or if
+    several are.
 
-    Of several that do, only one that agrees with more of the evidence is named, in leaves that no check compares, or
-    that is nearer to a number that a check only bounds. If none explains everything, pairs of misconceptions are tried.
+    If several explain everything, the one that reproduces most of the evidence is named, also in leaves that no check
+    compares, and among these the one nearest to the numbers that checks only bound. If none does, tries pairs of
+    misconceptions.
     """
     evidence = _telling(evidence)
     failures = [item for item in evidence if item.wrong]
@@ -87,7 +96,8 @@ def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int =
 
 
 def _telling(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
-    """Returns what counts: what an entry does says more than that another one, or an argument, is missing."""
+    """Returns the evidence that counts. The behavior of an entry is more informative than a missing entry or
+    argument."""
     called = [item for item in evidence if not (item.outcome.failure and item.outcome.failure.kind in UNWRITTEN)]
     return called if any(item.wrong for item in called) else evidence
 
@@ -153,9 +163,9 @@ def _explains_first(reference: Answers, first: Evidence, variant: str, *, loosel
 
 
 def _fits(reference: Answers, others: Sequence[Evidence], possible: Iterable[str]) -> dict[str, list[Evidence]]:
-    """The variants that contradict none of the evidence, each with the differences that it does not explain.
+    """Returns the variants that contradict none of the evidence, each with the differences that it does not explain.
 
-    What could not be judged needs no explanation.
+    Evidence that could not be judged needs no explanation.
     """
     fits: dict[str, list[Evidence]] = {}
     for variant in possible:
@@ -172,8 +182,8 @@ def _fits(reference: Answers, others: Sequence[Evidence], possible: Iterable[str
 
 
 def _unexplained(reference: Answers, item: Evidence, variant: str, *, loosely: bool = False) -> list[str] | None:
-    """The leaves that are wrong in the evidence and are not the variant's; None if the variant contradicts the
-    evidence.
+    """Returns the leaves of the evidence that are wrong and differ from the variant's; None if the variant contradicts
+    the evidence.
 
     It does if it is wrong where the evidence is right. `loosely` compares as the check does: long computations drift.
     """
@@ -217,8 +227,8 @@ def _mismatches(reference: Answers, item: Evidence, outcome: Outcome) -> list[Mi
 
 
 def _same_at(path: str, item: Evidence, answer: Outcome, *, loosely: bool) -> bool:
-    """Whether a variant's leaf is the learner's: both missing, the same numbers, or near ones where a check only bounds
-    them."""
+    """Returns whether a variant's leaf equals the learner's: both are missing, or have the same numbers, or near ones
+    where a check only bounds them."""
     ours, theirs = (_at(path, outcome) for outcome in (answer, item.outcome))
     if item.check.compare == "at_most" and ours and theirs and ours[0].shape == theirs[0].shape:
         return bool((_ratios(ours[0], theirs[0]) <= NEAR).all())
@@ -330,7 +340,8 @@ def _effects(reference: Answers, first: Evidence, known: str) -> dict[str, Outco
 
 
 def _both(one: Misconception, other: Misconception) -> Misconception:
-    """Joins two misconceptions. If one name begins with the other, the one with the shorter name says it all."""
+    """Joins two misconceptions. If one name begins with the other, returns the one with the shorter name, which covers
+    both."""
     if one.name.startswith(other.name):
         return other
     if other.name.startswith(one.name):

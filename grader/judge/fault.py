@@ -27,7 +27,7 @@ def check(entry: str) -> Check:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a submodule. `agrees` says, for each value by name, whether it agrees with the reference's."""
+    """One call of a submodule. `agrees` holds, for each value by name, whether it agrees with the reference's."""
 
     name: str
     agrees: dict[str, bool]
@@ -44,9 +44,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Finding:
-    """Sentences on the first faulty submodule, empty if there is none. `related` says that one of them is a relation.
+    """Sentences on the first faulty submodule, empty if there is none.
 
-    `tree` are all submodules that the reference calls.
+    `related` means that one of them describes a relation. `tree` holds all submodules that the reference calls.
     """
 
     text: str = ""
@@ -86,14 +86,15 @@ def first_faulty(
 
 
 def _output_text(path: str, forward: Sequence[Call], uncalled: Sequence[str], related: str) -> str:
-    """Says what is wrong with the output of the submodule `path`. `related` is a sentence on its numbers, or empty."""
+    """Describes what is wrong with the output of the submodule `path`. `related` is a sentence on its numbers, or
+    empty."""
     inside = [other for other in uncalled if path == WHOLE or other.startswith(path + ".")]
     first, *rest = [*_sentences(path, forward), *_never_called_sentences(inside)] or [""]
     return " ".join(sentence for sentence in (first, related, *rest) if sentence)
 
 
 def _gradient_text(path: str) -> str:
-    """Says that the submodule `path` returns a wrong gradient."""
+    """Returns a sentence that the submodule `path` returns a wrong gradient."""
     return (
         f"All outputs are right. In the backward pass, `{path}` is the first submodule that receives a correct "
         "gradient and returns a wrong one."

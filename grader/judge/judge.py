@@ -123,8 +123,8 @@ class Comparison:
         return Evidence(first.check, case, outcome, not result.passed, result.judged)
 
     def another_case(self, check: Check, case: Case) -> Case | None:
-        """A case of a check of which most sizes are others; None if there is none, or its reference outputs are not
-        recorded."""
+        """Returns a case of a check that differs in most sizes; None if there is none, or if its reference outputs are
+        not recorded."""
         drawn = self.cases[check.cases]
         if self.reference.can_shrink and len(drawn) == 1:
             drawn = cases_.draw(self.problem, check.cases, self.seed + 1)
@@ -397,13 +397,14 @@ def _first_failure(results: Sequence[CheckResult]) -> CheckResult | None:
 
 
 def _failures(comparison: Comparison, failure: Failure | None) -> dict[str, Failure]:
-    """Collects the submission's errors by name of the check; `failure`, that of loading it, is one of every check."""
+    """Collects the submission's errors by name of the check. `failure`, if loading failed, is the error of every
+    check."""
     failures = {item.check.name: item.outcome.failure for item in comparison.evidence if item.outcome.failure}
     return failures | ({check.name: failure for check in comparison.problem.checks} if failure else {})
 
 
 def _stopped(comparison: Comparison, failure: Failure | None) -> Failure | None:
-    """The first exception, whose frames a report shows."""
+    """Returns the first exception, for the report to show its frames; None if there is none."""
     first = next((item.outcome.failure for item in comparison.evidence if item.wrong), failure)
     return first if first and first.kind != "not_implemented" else None
 
@@ -459,8 +460,8 @@ def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mis
 
 
 def _wrong_values(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None:
-    """The first wrong value of a program that is to be measured: a measure counts only for one that returns the right
-    values."""
+    """Returns the first wrong value of a program that is to be measured. Measures count only for a program that returns
+    the right values."""
     return compare(*to_be_equal(expected.leaves, got.leaves), check.values_tolerance)
 
 

@@ -84,8 +84,8 @@ def _bound_to_modules(dotted: str) -> frozenset[str]:
 
 @cache
 def borrowed(dotted: str) -> frozenset[str]:
-    """The names by which a module knows modules of other libraries, imported for its own use, as `enum` knows
-    `builtins`."""
+    """Returns the names that a module gives to modules of other libraries, which it imports for its own use, as `enum`
+    does with `builtins`."""
     source, own = _source(dotted), dotted.partition(".")[0]
     names = dict[str, str]()
     for node in ast.walk(imports.syntax_tree(source.read_bytes())) if source else ():

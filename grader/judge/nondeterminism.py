@@ -1,7 +1,7 @@
-"""Code that depends on time or on random numbers: recognized because a fresh process traces it to another program.
+"""Recognizes code that depends on time or on random numbers: a fresh process traces it to another program.
 
 `random` and NumPy draw the same numbers in each grading, so most of such code gets the same score again. The report
-says so nevertheless, and names no misconception: its numbers are those of one run.
+still notes it, and names no misconception, because the numbers are those of one run.
 """
 
 import re

@@ -40,7 +40,7 @@ class NotebookError(Exception):
 
 
 def source(data: bytes, entries: list[str]) -> tuple[str, str]:
-    """The Python text of a notebook, and a note on which cells were taken. `RULE` says what counts.
+    """Returns the Python text of a notebook, and a note on the cells that were taken. `RULE` explains which ones count.
 
     Raises NotebookError.
     """
@@ -63,7 +63,8 @@ def source(data: bytes, entries: list[str]) -> tuple[str, str]:
 
 
 def of_session(earlier: Sequence[str], cell: str, entries: list[str]) -> str:
-    """The Python text that a session hands in: `cell`, and what it uses of earlier cells that are valid Python.
+    """Returns the Python text that a session hands in: `cell`, and the parts that it uses of earlier cells that are
+    valid Python.
 
     Only `cell` may define an entry, unless it defines none: earlier attempts do not count. Then the last definition of
     an entry counts.
@@ -107,7 +108,7 @@ def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
 
 
 def _without_outputs(data: bytes) -> bytes:
-    """The JSON without what outputs, attachments and widgets hold, such as images of megabytes. Raises
+    """Returns the JSON without the contents of outputs, attachments and widgets, such as images of megabytes. Raises
     NotebookError."""
     kept, start, depth, inside = list[bytes](), 0, 0, 0
     for count, mark in enumerate(_JSON_MARK.finditer(data)):
@@ -138,9 +139,9 @@ def _cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _without_magics(text: str) -> str:
-    """The cell without its magics. A cell that parses as Python has none.
+    """Returns the cell without its magics. A cell that parses as Python has none.
 
-    The rest of a `%%time` cell stays; a cell in another language has nothing left.
+    Of a `%%time` cell, the other lines stay. Nothing remains of a cell in another language.
     """
     while match := _CELL_MAGIC.match(text):
         if match[1] in _OTHER_LANGUAGES:

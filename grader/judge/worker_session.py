@@ -62,8 +62,16 @@ def importable() -> str:
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason why a probe returned no numbers, and the remedy, if one is known. All text may come from the
-    submission."""
+    """The reason why a probe returned no numbers. All text may come from the submission.
+
+    Attributes:
+        kind: The kind of failure, such as `raised` or `timeout`.
+        type: The name of the exception's type, if there is one.
+        message: The message.
+        frames: The learner's own frames: file, line, function and code of each.
+        caret: The line with the caret under a syntax error.
+        remedy: What to do, in one clause, if it is known.
+    """
 
     kind: str
     type: str = ""
@@ -125,7 +133,15 @@ class Failure:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The result of a probe: leaves and notes, or a failure. `traced` says that a witness computed the leaves."""
+    """The result of a probe: leaves, or a failure.
+
+    Attributes:
+        leaves: The leaves to compare.
+        notes: Sentences for the learner.
+        numeric: Whether the gradient was computed by finite differences, which are less exact.
+        traced: Whether a witness computed the leaves.
+        failure: The reason why there are no leaves; None if there are.
+    """
 
     leaves: Sequence[Leaf] = ()
     notes: Sequence[str] = ()
@@ -194,7 +210,8 @@ class Session:
         return self.worker.cpu_seconds() - self._computed
 
     def ask(self, request: Frame | None, *expected: str) -> Frame | Failure:
-        """The answer to a request, of one of these kinds; without a request, the next answer to the former one."""
+        """Sends a request and returns the answer, of one of the `expected` kinds. Without a request, returns the next
+        answer to the last one."""
         return self._exchange(request, *expected)
 
     def run(self, request: Frame) -> Outcome:
@@ -322,7 +339,7 @@ class ArrayShape:
 
 
 def read_frame(check: Check, case: Case, leaves: Sequence[Leaf]) -> Frame:
-    """The request to turn what a probe returned into the leaves to compare."""
+    """Returns the request to turn the outputs of a probe into the leaves to compare."""
     frame = probe_frame("", check, case, "run")
     return Frame("read", frame.fields, [*(replace(leaf, path=CASE + leaf.path) for leaf in frame.leaves), *leaves])
 
@@ -330,8 +347,8 @@ def read_frame(check: Check, case: Case, leaves: Sequence[Leaf]) -> Frame:
 def in_stages(
     check: Check, case: Case, mode: Mode, measures: Sequence[str], ask: Callable[[Stage, Frame], Outcome]
 ) -> Outcome:
-    """The outcome of a check's probe on a case, with what runs before and after it. `ask` sends a request to a
-    process."""
+    """Returns the outcome of a check's probe on a case, with the requests before and after it. `ask` sends a request to
+    a process."""
     frame, kept, files = probe_frame("", check, case, mode, measures), list[Leaf](), list[Leaf]()
     if check.saved_by:
         saved = ask("saves", probe_frame("", replace(check, probe=check.saved_by, options={}), to_save(case), "run"))

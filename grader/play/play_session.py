@@ -26,9 +26,10 @@ def job(problem: Problem) -> Job:
 
 
 class Performance:
-    """One play of a submission. Iterate over it once: each exhibit comes as soon as it is ready.
+    """One play of a submission. Iterate over it once: each exhibit is yielded as soon as it is ready.
 
-    Then `failure` is the reason why it ended early, if it did, and `printed` what the submission printed.
+    Afterwards, `failure` is the reason why it ended early, if it did, and `printed` the output that the submission
+    printed.
     """
 
     def __init__(self, problem: Problem, submission: Submission, workers: Workers, text: str | None = None) -> None:

@@ -1,5 +1,5 @@
-"""Whether a hunt is sound: the program was right, it is wrong now in the way that its idea says, and its symptom is
-fair."""
+"""Verifies that a hunt is sound: the program was right, it is wrong now in the way that its idea describes, and its
+symptom is fair."""
 
 import re
 from collections import Counter

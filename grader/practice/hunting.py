@@ -1,4 +1,4 @@
-"""A hunt of a learner: which program it is, what was answered so far, and what each answer is worth."""
+"""A hunt of a learner: the program, the answers so far, and the worth of each answer."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -21,7 +21,21 @@ LETTERS = "ABCD"
 
 @dataclass
 class UnderWay:
-    """One hunt, as the log of the learner records it."""
+    """One hunt, as the log of the learner records it.
+
+    Attributes:
+        id: The id of its first entry in the log.
+        problem: The problem's name.
+        hunt: The id of the hunt in the course.
+        seed: The seed of the variables' names.
+        symptom: The symptom that was shown.
+        kind: The kind of that symptom.
+        lines: The lines that the learner answered.
+        ideas: The ideas that the learner answered, counted from 0.
+        hints: The number of hints seen.
+        trials: The number of gradings of the mended program.
+        ended: Whether the hunt has ended.
+    """
 
     id: str
     problem: str

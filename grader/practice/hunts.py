@@ -23,7 +23,15 @@ MOST_LINES, MOST_PLACES = 8, 2  # of a fault; more is no hunt for one
 
 @dataclass(frozen=True)
 class Hunt:
-    """A misconception in a correct program of a problem. `base` is the reference, or the file of another style."""
+    """A misconception in a correct program of a problem.
+
+    Attributes:
+        problem: The problem.
+        base: The reference, or the name of the file of another style.
+        misconception: The misconception.
+        correct: The correct program.
+        broken: The program with the misconception.
+    """
 
     problem: Problem
     base: str
@@ -40,8 +48,15 @@ class Hunt:
 
 @dataclass(frozen=True)
 class Program:
-    """A hunt as a learner sees it: names drawn by seed, no comments. `fault` holds the numbers of the lines that are
-    wrong."""
+    """A hunt as a learner sees it: with names drawn by seed, and without comments.
+
+    Attributes:
+        hunt: The hunt.
+        text: The faulty program.
+        correct: The correct program with the same names.
+        fault: The numbers of the lines that are wrong.
+        ideas: The ideas to choose from.
+    """
 
     hunt: Hunt
     text: str

@@ -44,7 +44,18 @@ class Clock:
 
 @dataclass
 class UnderWay:
-    """A review that has not ended: what the log knows of it. `id` is that of its first entry."""
+    """A review that has not ended, as the log records it.
+
+    Attributes:
+        id: The id of its first entry in the log.
+        problem: The problem's name.
+        form: What is reviewed: the core or the whole problem.
+        seconds: The time on the clock.
+        gradings: The number of gradings with more than the stub.
+        hints: The number of hints seen.
+        mistakes: The misconceptions that were named.
+        progress: The progress within the review.
+    """
 
     id: str
     problem: str
@@ -150,7 +161,7 @@ class ReviewSpace(Workspace):
         }
 
     def standing(self, problem: Problem) -> Standing:
-        """Whether the review of a problem has ended."""
+        """Returns the standing in the review of a problem: all points once the review has ended, else none."""
         ended = self.under_way(problem) is None
         return Standing("reviewed" if ended else "", problem.points if ended else 0, ended)
 

@@ -1,4 +1,4 @@
-"""Hunts in a whole training run: eight pieces of a learner's course, one of them broken, and what the run looks like.
+"""Hunts in a whole training run: eight pieces of a learner's course, one of them broken, and the symptom of the run.
 
 The harness trains in a process of its own: the grader does not import it.
 """
@@ -235,9 +235,10 @@ def write(folder: Path, problems: list[Problem], broken: Hunt | None, seed: str)
 
 
 def prove(say: Callable[[str], None]) -> tuple[int, int]:
-    """Trains once with sound pieces and once for each hunt in a whole run. Says what each run shows, as it is known.
+    """Trains once with sound pieces and once for each hunt in a whole run. Reports the symptom of each run as soon as
+    it is known.
 
-    Returns how many hunts there are, and how many show something.
+    Returns the number of hunts, and the number of those that show a symptom.
     """
     by_slug = {name.slug: name for name in catalog.names()}
     if not set(PIECES) <= set(by_slug):

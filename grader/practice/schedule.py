@@ -24,9 +24,19 @@ WHOLE, CORE = "whole", "core"
 
 @dataclass(frozen=True)
 class Review:
-    """One time that a problem was solved, or given up: the first pass, or a review of it.
+    """One time that a problem was solved or given up: the first pass, or a review of it.
 
-    `seconds` is the time on the clock; a first pass has none. `slips` counts hints and named mistakes.
+    Attributes:
+        id: The id of its entry in the log.
+        problem: The problem's name.
+        at: When it ended.
+        rating: The rating for FSRS.
+        first: Whether it was the first pass.
+        form: What was written: the core or the whole problem.
+        seconds: The time on the clock; a first pass has none.
+        gradings: The number of gradings.
+        hints: The number of hints seen.
+        mistakes: The misconceptions that were named.
     """
 
     id: str

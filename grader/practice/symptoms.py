@@ -24,9 +24,16 @@ MOST_INPUTS, LONGEST_INPUT = 6, 30
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of symptom: what is seen, questions that help, and one or several ways in which the fault is found.
+    """A kind of symptom.
 
-    One that `is_telling` is shown even if other numbers are wrong as well.
+    Attributes:
+        name: The name of the kind.
+        sees: The text on what the owner sees, with places to fill in.
+        questions: Questions that help to find the fault.
+        found: One or several ways in which an experienced person finds it.
+        names: Parts of the names of checks that it fits.
+        outcome: The class of outcomes that it fits; see `_outcome`.
+        is_telling: Whether it is shown even if a check before it failed as well.
     """
 
     name: str
@@ -148,8 +155,8 @@ def _difference(result: CheckResult, facts: Mapping[str, str]) -> str:
 
 
 def _dependence(mismatch: Mismatch) -> tuple[int, ...]:
-    """The output and the input that should depend on each other, or should not; empty if that is not what is
-    compared."""
+    """Returns the positions of the output and the input whose dependence is wrong; empty if a check compares something
+    else."""
     return (mismatch.index or ()) if mismatch.path.endswith(DEPENDS) and len(mismatch.index or ()) == 2 else ()
 
 
@@ -160,13 +167,13 @@ def _entry(check: Check) -> str:
 
 
 def _said(check: Check, text: str, case: Case | None) -> str:
-    """A value as the report says it: in words, if the check has some for it."""
+    """Formats a value as the report does: in words, if the check has some for it."""
     words = check.words_for(case) if case else {}
     return words.get(int(text), text) if _is_whole(text) else text
 
 
 def _where(case: Case | None) -> str:
-    """The inputs with which it was seen: numbers and short texts, and the shapes of arrays."""
+    """Describes the inputs with which the symptom was seen: numbers and short texts, and the shapes of arrays."""
     named = []
     for name, value in case.values.items() if case else ():
         shape = getattr(value, "shape", ())

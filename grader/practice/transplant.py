@@ -1,8 +1,7 @@
-"""Carries an edit of the reference over to another program, by its syntax tree.
+"""Transplants an edit of the reference to another program, by its syntax tree.
 
-The smallest part that an edit replaces is looked for in the other program, up to the names of local variables. It must
-be there exactly once. Otherwise it is looked for with what is around it, and if that is not there either, the edit does
-not fit.
+It searches the other program for the smallest part that the edit replaces, up to the names of local variables. The part
+must occur exactly once. Otherwise it searches for larger parts around it. If none occurs once, the edit does not fit.
 """
 
 import ast

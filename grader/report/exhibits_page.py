@@ -16,7 +16,7 @@ from grader.report.grids import HATCHED, MOST_NUMBERS, STEPS, Cell, Panel, Scale
 
 @dataclass(frozen=True)
 class _Span:
-    """A token on the page: the classes of its shade, and what it says of itself."""
+    """A token on the page: the classes of its shade, and the text about it."""
 
     text: str
     shade: str
@@ -25,7 +25,7 @@ class _Span:
 
 @dataclass(frozen=True)
 class _Measure:
-    """One bar: whose it is, its value as text, and its length as a share of the longest, in percent."""
+    """One bar: the name of its series, its value as text, and its length as a share of the longest, in percent."""
 
     owner: str
     text: str
@@ -129,7 +129,8 @@ def _panels(exhibit: HeatMap) -> list[Panel]:
 
 
 def _within(value: float, exhibit: HeatMap) -> float:
-    """The value. One that leaves the scale by rounding alone, such as a cosine of 1.0000001, is at its end."""
+    """Returns the value. Moves a value to the end of the scale if it exceeds it by rounding alone, such as a cosine of
+    1.0000001."""
     nearest = min(max(value, exhibit.low), exhibit.high)
     return nearest if abs(value - nearest) < 1e-5 * (exhibit.high - exhibit.low) else value
 

@@ -1,4 +1,4 @@
-"""A small picture of an exhibit, as SVG without text: what a map shows of a play."""
+"""Draws a small picture of an exhibit, as SVG without text, for a play on the map."""
 
 import math
 from collections.abc import Iterator

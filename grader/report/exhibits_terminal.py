@@ -73,7 +73,7 @@ def table(exhibit: Exhibit) -> Numbers:
 
 
 def _story_table(story: Story) -> Numbers:
-    """Returns a row for each token: its value, its group where a story has groups, and what was likelier."""
+    """Returns a row for each token: its value, its group where a story has groups, and the likelier tokens."""
     heads = ["token", story.meaning or "value", *(["group"] if story.kinds else []), "likeliest instead"]
     return heads, [
         [
@@ -129,7 +129,7 @@ def percent(share: float) -> str:
 
 
 def surprising(story: Story) -> list[Token]:
-    """The tokens after the prompt with the largest values that say what was likelier."""
+    """Returns the tokens after the prompt with the largest values for which likelier ones are known."""
     told = [token for token in story.tokens[story.given :] if token.value is not None and token.others]
     return sorted(told, key=lambda token: -(token.value or 0.0))[:_NAMED]
 

@@ -21,10 +21,10 @@ _CLASSROOM50 = ("CLASSROOM", "ASSIGNMENT", "OWNER", "SUBMISSION_TAG", "COMMIT_UR
 
 
 def gradescope(reports: Reports, later: Reports = ()) -> str:
-    """The results.json of a Gradescope autograder, with a test for each check.
+    """Returns the results.json of a Gradescope autograder, with a test for each check.
 
-    `later` are the same reports as learners may read them after the due date in Gradescope. What they tell more of a
-    check is a test without points, which Gradescope shows then.
+    `later` are the same reports as learners may read them after the due date in Gradescope. The additional text on a
+    check becomes a test without points, which Gradescope shows then.
     """
     tests: list[dict[str, Any]] = [
         {

@@ -1,4 +1,4 @@
-"""Arrays as grids of cells: what each cell says, how it is shaded, and which cells are wrong."""
+"""Arrays as grids of cells: the text and the shade of each cell, and which cells are wrong."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +24,15 @@ Shade = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Cell:
-    """One value. `shade` are classes of the style sheet. `title` says the value exactly, and `mark` what is wrong with
-    it."""
+    """One value.
+
+    Attributes:
+        text: The value in few characters.
+        shade: The classes of the style sheet.
+        title: The exact value.
+        mark: What is wrong with it.
+        is_focusable: Whether the keyboard can reach it.
+    """
 
     text: str
     shade: str
@@ -83,7 +90,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def figure(leaf: ComparedLeaf, tolerance: Tolerance = EXACT, words: Mapping[int, str] | None = None) -> Figure:
-    """The figure of a leaf: what was expected, what came back, what the misconception gives, and the difference.
+    """Returns the figure of a leaf: the expected, the returned and the misconception's values, and the difference.
 
     A side that is missing is left out. `words` are the meanings of coded numbers.
     """

@@ -45,7 +45,7 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Row:
-    """One leaf in the table of leaves, each side as text. `status` says what is wrong with it, if anything."""
+    """One leaf in the table of leaves, each side as text. `status` describes what is wrong with it, if anything."""
 
     path: str
     expected: str
@@ -138,7 +138,7 @@ def render(report: Report, *, is_final: bool = False, play: str | None = None) -
 
 
 def _leaves(shown: Counterexample | None, failed: CheckResult | None) -> dict[str, Any]:
-    """Gathers what the template shows of leaves: the table of all, and figures of wrong and of right ones."""
+    """Gathers the leaves for the template: the table of all, and figures of wrong and of right ones."""
     leaves = shown.leaves if shown and failed and failed.mismatch else ()
     return {
         "rows": [_row(leaf, _words(failed)) for leaf in leaves[:MOST_ROWS]],
@@ -262,13 +262,13 @@ def _tree(parts: Sequence[Part], outer: str) -> list[Branch]:
 
 
 def code(text: Any) -> Markup:
-    """A sentence, escaped, with what stands in backquotes as code."""
+    """Returns a sentence, escaped, with the parts in backquotes as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  escaped
 
 
 @cache
 def environment(folder: Path = TEMPLATES) -> jinja2.Environment:
-    """The templates of a folder. What they show is escaped; a name that is missing is an error."""
+    """Returns the templates of a folder. They escape all values, and raise an error for a name that is missing."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

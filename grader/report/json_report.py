@@ -22,9 +22,16 @@ _SHOWN = 2000  # numbers; a larger array is shown as its dtype and shape
 
 @dataclass(frozen=True)
 class CheckRow:
-    """The result of one check. `kind` is the kind of its mismatch, if it has one.
+    """The result of one check.
 
-    On a secret case, `own_error` is what the learner may read of an error in their code.
+    Attributes:
+        name: The name of the check.
+        passed: Whether it passed.
+        points: The points of the check.
+        message: A sentence that says why it failed.
+        verdict: The verdict.
+        kind: The kind of its mismatch, if it has one.
+        own_error: On a secret case, the text on an error in their code that the learner may read.
     """
 
     name: str
@@ -57,8 +64,23 @@ class Earlier:
 class PublicReport:
     """A report as other programs read it.
 
-    `part` is a sentence on the first faulty submodule or the first NaN, `remarks` say how the file ran, and `executed`
-    says whether any of its code ran. `eager_stdout` is what an eager run of the failing case printed.
+    Attributes:
+        problem: The problem's name; None if the request was refused before it was known.
+        verdict: The verdict.
+        score: The points reached.
+        points: The most points.
+        checks: The results of the checks, in order.
+        misconception: The misconception behind the failure, if one was found.
+        part: A sentence on the first faulty submodule or the first NaN.
+        earlier: An imported course module that fails its own checks.
+        notes: Sentences on how the file was read.
+        counterexample: The failing case, if it may be shown.
+        stdout: The output that the submission printed.
+        isolation: The isolation, in one line.
+        seconds: The wall time.
+        executed: Whether any of the file's code ran.
+        remarks: Sentences on how the file ran.
+        eager_stdout: The output of an eager run of the failing case.
     """
 
     problem: ProblemName | None
@@ -155,7 +177,8 @@ class PublicReport:
         return replace(self, checks=checks, score=score, points=sum(points.values()))
 
     def with_check(self, name: str, again: PublicReport) -> PublicReport:
-        """The same results, but for the check of that name, and for checks that are new, those of grading `again`."""
+        """Returns these results, with those of the check `name`, and of checks that are new, taken from the grading
+        `again`."""
         if not self.executed:
             return again
         old = {check.name: check for check in self.checks}

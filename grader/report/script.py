@@ -24,8 +24,15 @@ _LARGEST = 1 << 20  # bytes, of a script that is compared with what was written
 
 @dataclass(frozen=True)
 class Tried:
-    """The case to try, the check that it belongs to, and what the reference returns. `failed` says that it is a failing
-    case."""
+    """The case to try.
+
+    Attributes:
+        problem: The problem.
+        check: The check that the case belongs to.
+        case: The case.
+        expected: The arrays that the reference returns, by path.
+        failed: Whether it is a failing case.
+    """
 
     problem: Problem
     check: Check
@@ -72,7 +79,7 @@ def _expected(shown: Counterexample) -> dict[str, Values]:
 
 @dataclass
 class Script:
-    """The script for a case. `data` are the arrays that are too large to stand in it, for a file named `data_file`."""
+    """The script for a case. `data` holds the arrays that are too large for its text, for a file named `data_file`."""
 
     tried: Tried
     module: str

@@ -21,7 +21,7 @@ VARIABLE = "GRADE_RESIDENT"  # 0 forbids to ask a resident judge and to leave on
 
 
 def connected(wants: str) -> Connection | None:
-    """A connection to the resident judge of this course, told what is wanted. None if there is no judge."""
+    """Connects to the resident judge of this course and sends what the client wants. None if there is no judge."""
     if sys.platform != "linux":
         return None
     try:
@@ -73,7 +73,7 @@ def borrowed() -> "ForkServer | None":
 
 
 def verdict(request: GradeRequest, say: Callable[[str], None]) -> GradeResponse | None:
-    """The resident judge's verdict; None if it gives none. `say` receives progress."""
+    """Requests a verdict from the resident judge; None if it gives none. `say` receives progress."""
     connection = _accepted("verdict")
     if connection is None:
         return None
@@ -103,7 +103,7 @@ def play(request: PlayRequest) -> Iterator[Progress | str | int]:
 
 
 def _accepted(wants: str) -> Connection | None:
-    """A connection to a judge that has said that it works on this now."""
+    """Connects to a judge that accepts a request of this kind now; None if there is none."""
     if os.environ.get(VARIABLE) == "0":
         return None
     connection = connected(wants)

@@ -60,7 +60,7 @@ class Connection:
             return False
 
     def send(self, patience: float = WAIT, **fields: Any) -> None:
-        """Sends a message, for which the other side must have room within so many seconds."""
+        """Sends a message. Raises GoneError if the other side has no room for it within `patience` seconds."""
         self.sock.settimeout(patience)
         try:
             self.sock.sendall(json.dumps(fields).encode() + b"\n")
@@ -68,7 +68,7 @@ class Connection:
             raise GoneError(str(error)) from None
 
     def receive(self, patience: float = WAIT) -> dict[str, Any]:
-        """The next message, if it comes within so many seconds."""
+        """Returns the next message. Raises GoneError if it does not come within `patience` seconds."""
         deadline = monotonic() + patience
         while b"\n" not in self._received:
             if not self._read(max(deadline - monotonic(), 0.001)):
@@ -76,7 +76,8 @@ class Connection:
         return self._message()
 
     def wait(self) -> dict[str, Any]:
-        """The next message, however long it takes, as long as the process at the other end runs and is not stopped."""
+        """Waits for the next message as long as the process at the other end runs and is not stopped. Raises GoneError
+        otherwise."""
         while b"\n" not in self._received:
             if not self._read(WAIT) and not runs(self.process):
                 raise GoneError("the process has been stopped")

@@ -29,7 +29,15 @@ class Display:
 
 @dataclass(frozen=True)
 class GradeRequest:
-    """A submission to grade. `words` are those of `commandline.invocation` in the process that asks."""
+    """A request to grade a submission.
+
+    Attributes:
+        problem: The problem's name.
+        submission: The submission.
+        options: The options of the grading.
+        display: The options for showing the verdict.
+        words: The words of `commandline.invocation` in the process that asks.
+    """
 
     problem: str
     submission: Submission
@@ -52,10 +60,16 @@ class GradeRequest:
 
 @dataclass(frozen=True)
 class PlayRequest:
-    """A submission to play. `text` is what to play with, `width` and `numbers` are as `exhibits_terminal.render` takes
-    them.
+    """A request to play a submission.
 
-    The first exhibits, as many as were `seen`, are not shown again.
+    Attributes:
+        problem: The problem's name.
+        submission: The submission.
+        text: The text to play with; None for a play that takes none.
+        width: The width in columns, as `exhibits_terminal.render` takes it.
+        numbers: Whether to show the numbers behind pictures, as `exhibits_terminal.render` takes it.
+        seen: The number of the first exhibits that are not shown again.
+        words: The words of `commandline.invocation` in the process that asks.
     """
 
     problem: str
@@ -87,7 +101,7 @@ class GradeResponse:
 
     @classmethod
     def of(cls, report: "Report", display: Display) -> Self:
-        """The response that a report is."""
+        """Returns the response to send for a report."""
         mistake = report.misconception.name if report.misconception else ""
         return cls(
             str(report.verdict), report.score, mistake, {view: _text(report, display, view) for view in display.views}

@@ -36,7 +36,7 @@ KEPT_SUPERSEDED = 8  # submissions whose grading was ended, perhaps before it be
 
 
 class NewCodeError(CourseError):
-    """The grader's own code, or a package that it uses, is no longer what this process has imported."""
+    """The grader's own code, or a package that it uses, has changed since this process imported it."""
 
     def __init__(self) -> None:
         super().__init__("The grader's code or its packages have changed. Start this program again.")
@@ -118,7 +118,7 @@ class Resident:
         return {"course": course, "started": self._started, "gradings": self._gradings, "idle": self.idle_seconds}
 
     def prepare(self, problem: Problem) -> None:
-        """Starts in the background what grading this problem will need."""
+        """Starts, in the background, the processes for grading this problem."""
         with suppress(RuntimeError):  # it is being closed
             self._background.submit(self._prepare, problem.name)
 
@@ -194,7 +194,7 @@ class Resident:
             return self._players.worker(job)
 
     def prepare_worker(self, job: Job) -> None:
-        """Starts in the background a spare of what `worker` returns."""
+        """Starts, in the background, a spare worker for `worker` to return."""
         with suppress(RuntimeError):  # it is being closed
             self._background.submit(self._prepare_worker, job)
 

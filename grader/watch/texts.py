@@ -17,7 +17,7 @@ _BY_VERDICT = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
 
 
 def header(state: State, file: str, width: int) -> list[str]:
-    """The problem, what to write, and how the grading stands."""
+    """Returns the problem, the entries to write, and the state of the grading."""
     problem = state.problem
     title = wrap(f"Problem {problem.label}, {problem.title}", width)
     entries = " and ".join(f"`{entry.name}`" for entry in problem.entries)
@@ -26,7 +26,7 @@ def header(state: State, file: str, width: int) -> list[str]:
 
 
 def status(state: State) -> str:
-    """One line on how the grading stands."""
+    """Returns one line on the state of the grading."""
     if state.grading:
         count = f" {len(state.checks)} of {len(state.problem.checks)} checks" if state.checks else ""
         return click.style(f"grading...{count}{f', {state.note}' if state.note else ''}", fg="cyan")

@@ -52,9 +52,9 @@ class State:
 class WatchSession:
     """Grades the workspace's file of a problem whenever it, or a course module that it imports, is saved.
 
-    Calls `changed` from other threads when the state has changed. `poll` looks for changes instead of being told.
-    `keys` are those that it offers, each with a word, and `refresh` the seconds between two looks at what it shows, if
-    it changes by itself.
+    Calls `changed` from other threads when the state has changed. With `poll`, it looks for changes itself instead of
+    being notified. `keys` are the keys that it offers, each with a word, and `refresh` the seconds between two updates
+    of the display, if it changes without an event.
     """
 
     keys: Mapping[str, str] = {
@@ -119,7 +119,7 @@ class WatchSession:
         return f"You have not passed problem {self.state.problem.label}. Press s again to give up and see the solution."
 
     def act(self, key: str) -> str:
-        """Does what a key that is not among `keys` means, and returns what to say. Raises UsageError."""
+        """Acts on a key that is not among `keys`. Returns a sentence to show. Raises UsageError."""
         return ""
 
     @property
@@ -166,7 +166,7 @@ class WatchSession:
         return text
 
     def _look_up_due(self) -> None:
-        """Looks up what is due while the first file is graded: the dates take a moment."""
+        """Looks up the due reviews while the first file is graded, because computing the dates takes a moment."""
         with contextlib.suppress(Exception):  # a notice is not worth a message
             self._due = reminders.due_text(self.space)
             self._changed()
@@ -221,7 +221,7 @@ class WatchSession:
         return stamps
 
     def _publish(self, problem: Problem, news: News) -> None:
-        """Shows what happens to a grading of the problem, and records its verdict. Raises UsageError."""
+        """Shows the events of a grading of the problem, and records its verdict. Raises UsageError."""
         match news:
             case Begun():
                 self._graded = self._stamps()

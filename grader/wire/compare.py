@@ -50,7 +50,20 @@ def on_page(path: str) -> str:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first difference between two flat vectors, as a report shows it."""
+    """The first difference between two flat vectors, as a report shows it.
+
+    Attributes:
+        kind: The kind of difference.
+        path: The path of the leaf.
+        expected: The expected value, shape or dtype as text.
+        got: The submission's value, shape or dtype as text.
+        index: The index of the first wrong value, if values differ.
+        off_by: The absolute difference there; None if it is not finite, or has no meaning.
+        wrong: The number of wrong values.
+        total: The number of all values.
+        hint: A clause on the present leaf that is probably meant, for a missing one.
+        words: The problem's own sentence on the difference, if it has one.
+    """
 
     kind: Literal["missing", "unexpected", "shape", "dtype", "value"]
     path: str
@@ -97,9 +110,11 @@ def values(leaves: Iterable[Leaf]) -> list[Leaf]:
 
 
 def to_be_equal(expected: Sequence[Leaf], got: Sequence[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
-    """The leaves of a reference's and of another program that must be equal before the other is measured: values, the
-    places of inputs, and UNCHECKED outputs where the reference has none, because an output is memory that no measure
-    counts."""
+    """Returns the leaves of the reference's and of another program that must be equal before the other one is measured.
+
+    These are the values, the places of inputs, and UNCHECKED outputs where the reference has none: an output is memory
+    that no measure counts.
+    """
     alike = () if any(leaf.path.startswith(UNCHECKED) for leaf in expected) else (UNCHECKED,)
     want, have = ([leaf for leaf in side if leaf.path.startswith((INPUTS, *alike))] for side in (expected, got))
     return [*values(expected), *want], [*values(got), *have]

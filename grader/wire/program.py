@@ -22,14 +22,14 @@ _MODULE, _SENT = "module", "sent:"
 
 
 def state_numbers(seed: int, size: int = 4096) -> np.ndarray[Any, Any]:
-    """Normal numbers, float32, for a state that is saved: at least as many as it has, so nothing shorter can stand for
-    it."""
+    """Returns random normal numbers, float32, to be saved as state: at least as many as the state has, so that nothing
+    shorter can replace them."""
     return np.random.default_rng([seed, size]).standard_normal(size).astype(np.float32)
 
 
 def to_save(case: Case) -> Case:
-    """A case for the probe that runs first. A file with the seed would be a file with everything that is drawn from
-    it."""
+    """Returns a case for the probe that runs first, with another seed. With its own, a file could hold the seed in
+    place of all that is drawn from it."""
     # Any other seed: the only case of a public grading has seed 0, as everybody knows.
     return replace(case, seed=1, values={**case.values, STATE: state_numbers(case.seed)})
 

@@ -61,7 +61,7 @@ def relation(
 
 
 def _can_be_related(want: Values, have: Values) -> bool:
-    """Says whether there are as many values in `want` as in `have`, not too many of them, and all of them finite."""
+    """Returns whether there are as many values in `want` as in `have`, not too many of them, and all of them finite."""
     return want.size == have.size <= _LARGEST and bool(np.isfinite(want).all())
 
 
@@ -128,7 +128,7 @@ def _scalar(want: float, have: float, name: "_Namer") -> str:
 
 
 def _ratio(want: Values, have: Values) -> float:
-    """The factor that takes expected values nearest to those that came."""
+    """Returns the factor that takes expected values nearest to the actual ones."""
     return float(np.sum(want * have) / np.sum(want * want))
 
 
@@ -163,7 +163,7 @@ class _Namer:
         return f" ({sign}{roots[0]})" if roots else ""
 
     def _holds_again(self, name: str, form: str) -> bool:
-        """Whether the size explains the factor of another case in the same way, in which it is another number."""
+        """Returns whether the size also explains the factor of another case, in which the size is another number."""
         other = self.again()
         if other is None or other[2].get(name, self.sizes[name]) == self.sizes[name]:
             return False

@@ -18,7 +18,7 @@ _OF_ARGUMENTS = frozenset(
 
 
 def has_notes(module: Any) -> bool:
-    """Whether a parsed module says anything to XLA that `strip` removes."""
+    """Returns whether a parsed module has any note to XLA that `strip` removes."""
     return any(_notes(each) for each in _all(module)) or any(
         {one.name for one in given} - _OF_ARGUMENTS
         for each in _all(module)
@@ -28,8 +28,8 @@ def has_notes(module: Any) -> bool:
 
 
 def strip(module: Any) -> None:
-    """Removes from a module, whose context is entered, all that it says to XLA but how arrays are placed, which
-    arguments are donated, and the options of calls."""
+    """Removes the notes to XLA from a module: all attributes but the placements of arrays, donated arguments and the
+    options of calls. Call it inside the module's MLIR context."""
     for operation in _all(module):
         for name in _notes(operation):
             del operation.attributes[name]

@@ -21,10 +21,14 @@ _RESULT = re.compile(r"= \(?\w+\[([\d,]*)\]")  # of an operation in an optimized
 
 @dataclass(frozen=True, eq=False)
 class Array:
-    """An array that a stage returns: its shape, its part on each device, and the mesh axes over which each of its axes
-    is split.
+    """An array that a stage returns.
 
-    `outputs` are the numbers of the whole program's outputs that depend on it, and `returned` of those that it is.
+    Attributes:
+        shape: Its shape.
+        part: The shape of its part on each device.
+        axes: The mesh axes over which each of its axes is split, as numbers of `grader.checks.PLACES`.
+        outputs: The numbers of the whole program's outputs that depend on it.
+        returned: The numbers of the whole program's outputs that it is.
     """
 
     shape: tuple[int, ...]
@@ -108,8 +112,7 @@ def _taken(operation: Any, values: set[Any]) -> list[Any]:
 
 
 def _alone(parsed: Any, operation: Any, takes: Sequence[Any], placed: Sequence[Any], mesh: Sequence[int]) -> bytes:
-    """The program that does nothing but one operation of `main`. What it takes is split over the mesh axes in
-    `placed`."""
+    """Returns a program of only one operation of `main`. Its inputs are split over the mesh axes in `placed`."""
     with parsed.context, ir.Location.unknown():
         module = ir.Module.create()
         for name in parsed.operation.attributes:

@@ -29,7 +29,7 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute
 
 
 class UncountableError(Exception):
-    """The program has a form that no counter can be put into. The message says which, for the learner."""
+    """The program has a form that no counter can be put into. The message names it for the learner."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +56,12 @@ def with_counters(module: bytes) -> bytes:
 
 
 def plain(module: bytes) -> bytes:
-    """The program that XLA runs as it is counted: with a call of its parts in place of each composite, because XLA has
-    operations of its own for some names of composites, whatever their parts are. And with a name for each collective
-    that the program calls, because XLA adds others. And without notes to XLA."""
+    """Returns the program that XLA runs for the counting.
+
+    Each composite is replaced by a call of its decomposition, because XLA has operations of its own for some names of
+    composites, whatever they decompose to. Each collective that the program calls has a name, because XLA adds others.
+    All notes to XLA are removed.
+    """
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
         _make_plain(parsed)
@@ -185,7 +188,7 @@ class _Instrumented:
         return NAME in operation.attributes or stablehlo.callee(operation) in self.counting
 
     def _through(self, block: Any, counters: Any, number: int | None = None) -> None:
-        """Passes the counters through a block, which returns them as its last result. Adds 1 to the one that is
+        """Passes the counters through a block, which returns them as its last result. Adds 1 to the counter
         `number`."""
         *body, end = [view.operation for view in block.operations]
         if number is not None:
@@ -199,7 +202,7 @@ class _Instrumented:
         end.erase()
 
     def _replaced(self, old: Any, counters: Any) -> Any:
-        """Exchanges an operation for one that also takes and returns the counters. Returns them."""
+        """Replaces an operation by one that also takes and returns the counters. Returns the new counters."""
         name, operands = old.name, [*old.operands, counters]
         attributes = {each: old.attributes[each] for each in old.attributes}
         first = int(ir.IntegerAttr(attributes.pop(NAME)).value) if NAME in attributes else 0

@@ -77,13 +77,14 @@ def _syntax_error(error: SyntaxError, message: str) -> dict[str, Any]:
 
 
 def _kind(error: BaseException, said: str) -> str:
-    """Returns the kind of `error`, by its type and by what it `said`; `raised` if no row of the table fits."""
+    """Returns the kind of `error`, by its type and its message `said`; `raised` if no row of the table fits."""
     fitting = (kind for types, pattern, kind in _KINDS if isinstance(error, types) and pattern.search(said))
     return next(fitting, "raised")
 
 
 def _message(kind: str, error: BaseException, said: str) -> str:
-    """Returns the message for the learner: for some kinds a sentence of the course, for others what `error` `said`."""
+    """Returns the message for the learner: a sentence of the course for some kinds, the error's own message `said` for
+    others."""
     match kind:
         case "memory":
             return f"ran out of memory: {said or 'an allocation failed'}"

@@ -32,7 +32,7 @@ def remove_folders() -> None:
 
 
 def packed(top: Path) -> list[Leaf]:
-    """A file, or all files below a folder, as leaves. What lies beside it stays behind.
+    """Returns a file, or all files below a folder, as leaves. Files beside it are not included.
 
     Raises BadOutputError if they are too many or too large.
     """

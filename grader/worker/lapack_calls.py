@@ -1,7 +1,7 @@
-"""Whether the arrays of a program's calls of LAPACK have the shapes that LAPACK takes them to have.
+"""Checks that the arrays of a program's LAPACK calls have the shapes that LAPACK assumes.
 
-The functions behind the calls read and write as many numbers as one of the shapes says, and do not look at the others.
-So a program could declare a large matrix as a small one, which costs less, or touch memory that is not its own.
+The functions behind the calls read and write as many numbers as one of the shapes says, and ignore the others. So a
+program could declare a large matrix as a small one, which costs less, or touch memory that is not its own.
 """
 
 from collections.abc import Callable, Mapping

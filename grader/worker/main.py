@@ -97,7 +97,17 @@ Stream = Callable[[Subject, Mapping[str, Any]], Iterator[Frame]]  # what a job's
 
 @dataclass(frozen=True)
 class ProblemRuntime:
-    """A problem and its probes, imported, and what answers requests for a stream of frames."""
+    """A problem, imported.
+
+    Attributes:
+        problem: The definition.
+        probes: The probes by name, generic ones included.
+        readers: READERS of its `probes.py`.
+        measures: MEASURES of its `probes.py`.
+        inputs: INPUTS of its `probes.py`.
+        partners: PARTNERS of its `probes.py`.
+        stream: The function that answers requests for a stream of frames, from the job's extension; None without one.
+    """
 
     problem: Problem
     probes: Mapping[str, Callable[..., Any]]

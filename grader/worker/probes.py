@@ -104,9 +104,11 @@ def differences(forward: Callable[[Arrays], Arrays], at: Arrays) -> Arrays:
 
 
 def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) -> Reading:
-    """The parameters of a module by path, filled, and the initial values of those named in `initial` (`initial.*`).
+    """Returns the parameters of a module by path, filled, and the initial values of those named in `initial`
+    (`initial.*`).
 
-    Also the paths of its plain arrays, unchecked: one that should be a parameter is another mistake than none.
+    Also returns the paths of its plain arrays, unchecked: an array that should be a parameter is another mistake than a
+    missing one.
     """
     _, state, rest = subject.build(entry, case)
     make = subject.constructor(entry, case)

@@ -76,7 +76,7 @@ def context() -> Any:
 
 
 def warm_up() -> None:
-    """Makes an empty module canonical, so that MLIR has imported and built what it does on first use."""
+    """Makes an empty module canonical, so that MLIR does its imports and initialization now, not on first use."""
     with context(), ir.Location.unknown():
         _canonical(ir.Module.create())
 
@@ -108,7 +108,7 @@ def _canonical(module: Any) -> bytes:
 
 
 def strip_locations(module: Any) -> None:
-    """Removes the places in source files from a module, whose context is entered."""
+    """Removes the source locations from a module. Call it inside the module's MLIR context."""
     passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
 
 
@@ -145,8 +145,8 @@ def inside_block(block: Any) -> Iterator[Any]:
 
 
 def sizes_are_known(module: Any) -> bool:
-    """Whether a parsed module says how large each of its arrays is. MLIR gives a number below 0 for a size that it does
-    not know, and XLA may know it."""
+    """Returns whether a parsed module gives the size of each of its arrays. MLIR has a number below 0 for a size that
+    it does not know but XLA may know."""
     values = (value for operation in operations(module) for value in [*operation.results, *_arguments(operation)])
     kinds = {value.type for value in values}
     return not any(re.search(r"[?*#]", str(kind)) for kind in kinds)  # `#` says how a size is bounded
@@ -194,7 +194,7 @@ def parameters(module: Any) -> list[tuple[tuple[int, ...], str]]:
 
 
 def places_said(module: Any) -> list[bool]:
-    """Whether a parsed module says, for each of its parameters, how it is sharded."""
+    """Returns, for each parameter of a parsed module, whether the module gives its sharding."""
     attributes = ir.SymbolTable(module.operation)[_MAIN].attributes
     if "arg_attrs" not in attributes:
         return [False] * len(_type_of_main(module).inputs)
@@ -207,7 +207,8 @@ def returned(module: Any) -> list[Any]:
 
 
 def handed_on(module: Any) -> list[Any]:
-    """The results of operations of `main` that the module does not return: what these hand each other."""
+    """Returns the results of operations of `main` that the module does not return: the values that operations pass to
+    each other."""
     outputs = set(returned(module))
     return [value for view in main_block(module).operations for value in view.operation.results if value not in outputs]
 
@@ -218,7 +219,8 @@ def is_taken_by(parameter: Any, output: Any) -> bool:
 
 
 def handed_through(module: Any) -> list[int]:
-    """For each output of a parsed module, the number of the parameter that it is, unchanged; -1 if it is computed."""
+    """Returns, for each output of a parsed module, the number of the parameter that it is, unchanged; -1 if it is
+    computed."""
     parameters = {value: number for number, value in enumerate(main_block(module).arguments)}
     return [parameters.get(value, -1) for value in returned(module)]
 
@@ -248,8 +250,8 @@ def tensor_bytes(value: Any) -> int:
 
 
 def numbers(value: Any) -> int:
-    """The size of a value of a parsed module, in numbers of 32 bits: those of 64 bits and complex ones can hold
-    several."""
+    """Returns the size of a value of a parsed module, in units of 32 bits: a number of 64 bits or a complex one can
+    hold several."""
     kind = ir.RankedTensorType(value.type)
     return math.prod(kind.shape) * max(1, width(kind) // 4)
 
@@ -352,21 +354,21 @@ def is_argument(value: Any) -> bool:
 
 
 def is_constant(value: Any, number: int) -> bool:
-    """Whether a value is a constant scalar, and this integer."""
+    """Returns whether a value is a constant scalar that equals `number`."""
     if is_argument(value) or value.owner.name != _CONSTANT or shape(value):
         return False
     return bool(np.array(ir.DenseElementsAttr(value.owner.attributes["value"])).item() == number)
 
 
 def numbers_written(module: Any) -> int:
-    """Returns the number of constants in a module. Equal arrays count once, and so does a number that fills a whole
-    array."""
+    """Returns the count of numbers in the constants of a module. Equal arrays count once, and an array that is filled
+    with one number counts as one."""
     found = {each.attributes["value"] for each in operations(module) if each.name == _CONSTANT}
     return sum(1 if one.is_splat else len(one) for one in map(ir.DenseElementsAttr, found))
 
 
 def is_below_0(value: Any, number: Any) -> bool:
-    """Whether a value says that a number is below 0."""
+    """Returns whether a value is the comparison `number` < 0."""
     if is_argument(value) or value.owner.name != "stablehlo.compare":
         return False
     left, right = value.owner.operands
@@ -380,10 +382,11 @@ REARRANGING = frozenset(
 
 
 def carried_bytes(loop: Any) -> int:
-    """The bytes that a `while` carries from one turn to the next.
+    """Returns the bytes that a `while` carries from one iteration to the next.
 
-    Parameters and constants that it only reads are not counted. What the program computed before the loop is, also if
-    the loop passes it on unchanged, or sees it without carrying it, as no loop of JAX does: a cache may hold tables.
+    Parameters and constants that it only reads do not count. Values that the program computed before the loop count,
+    also if the loop passes them on unchanged, or sees them without carrying them (as no loop of JAX does): a cache may
+    hold tables.
     """
     body = loop.regions[1].blocks[0]
     carried = zip(loop.operands, body.arguments, end(body).operands, strict=True)

@@ -24,7 +24,7 @@ from grader.worker.remedies import remedy
 
 
 class UntraceableError(Exception):
-    """The code needs the concrete value of an array. The message says so to the learner."""
+    """The code needs the concrete value of an array. The message tells the learner so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,8 @@ def made(name: str, *shape: int, dtype: Any = jnp.int32) -> Given:
 
 
 def sent(name: str, array: Any) -> Given:
-    """An array that this process computed. A program may take it, but it is worth what this process says."""
+    """Returns an array that this process computed as input of a program. It is no more trustworthy than this
+    process."""
     return Given("sent", name, tuple(np.shape(array)), jnp.result_type(array), array)
 
 
@@ -102,7 +103,7 @@ def numbers(tree: Any, case: Case) -> Any:
 
 
 def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
-    """The program that `program(*args)` is, as portable StableHLO. Names and places of source code are left out.
+    """Traces `program(*args)` to a program in portable StableHLO, without names and source locations.
 
     `args` are trees of `Given`. Programs that differ only in names are equal. The program donates the inputs that the
     code's own jitted functions donate. Raises UntraceableError, or what the code raises.
@@ -159,8 +160,8 @@ def alone(function: Callable[..., Any], *args: Any) -> tuple[Callable[..., list[
 
 
 def _devices(known: int, module: bytes) -> int:
-    """The number of devices that a program runs on. JAX knows only those of arrays, not those of a mesh that was
-    set."""
+    """Returns the number of devices that a program runs on. JAX counts only those of arrays, and ignores a mesh that
+    was set."""
     if known > 1 or b"mesh" not in module:
         return known
     sizes = [[size for _, size in axes] for axes in stablehlo.meshes(stablehlo.parsed(module)).values()]
@@ -189,11 +190,11 @@ def as_outside_jit(arrays: Sequence[Any] = (), specs: Sequence[Any] = ()) -> Ite
 
 
 def _donated(jaxpr: Any, names: Sequence[str]) -> tuple[int, ...]:
-    """The inputs that a jitted function donates. A donation inside a trace has no effect, so the whole program donates
-    them.
+    """Returns the inputs that jitted functions donate. A donation inside a trace has no effect, so the whole program
+    donates them.
 
-    Raises BadOutputError where code outside a trace would fail: if one of them is an output, or if a deleted array is
-    used again. `names` are those of the outputs.
+    Raises BadOutputError where code outside a trace would fail: if a donated array is an output, or if a deleted array
+    is used again. `names` are those of the outputs.
     """
     donated, deleted = set[int](), set[int]()
     for equation in jaxpr.eqns:
@@ -220,8 +221,8 @@ def untraceable(error: Exception) -> str:
 
 
 def _reused(equation: Any) -> set[int]:
-    """The donated arguments whose memory a jitted function uses for a result. JAX deletes these only: it keeps
-    arguments that the function does not need, and those that have the shape and dtype of no result."""
+    """Returns the donated arguments whose memory a jitted function uses for a result. JAX deletes only these: it keeps
+    arguments that the function does not need, and arguments with the shape and dtype of no result."""
     given_up = equation.params.get("donated_invars", ())
     if not any(given_up):
         return set()

@@ -30,7 +30,7 @@ LARGEST = 1 << 28  # elements of the arguments of a program, together
 
 
 class RefusedProgramError(Exception):
-    """The program does something that no program of this course does. The message says what."""
+    """The program does something that no program of this course does. The message names it."""
 
 
 @dataclass

@@ -121,7 +121,7 @@ def _supervise(launch: Launch, runtime: worker.ProblemRuntime, files: list[int],
 
 
 def _first(launch: Launch, runtime: worker.ProblemRuntime) -> int:
-    """The first process of the new namespaces. When it ends, the kernel kills all others in them."""
+    """Runs as the first process of the new namespaces. When it ends, the kernel kills all other processes in them."""
     job = launch.job
     namespaces.enter_root(launch.scratch, root_files(job.hidden), job.limits.file_size)
     child = os.fork()

@@ -1,4 +1,4 @@
-"""The map: all problems by part, what builds on what, and how far the learner is."""
+"""The map: all problems by part, the problems that each builds on, and the learner's progress."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,18 @@ from studio.view import render
 
 @dataclass(frozen=True)
 class Node:
-    """A problem on the map, in a row for each part, and what is known of the learner's work on it."""
+    """A problem on the map, with the learner's work on it.
+
+    Attributes:
+        problem: The problem.
+        row: The row, one for each part.
+        column: The column in that row.
+        standing: The learner's current standing.
+        best: The best score.
+        is_next: Whether it is the suggested next problem.
+        is_due: Whether its review is due.
+        picture: The picture of its last exhibit as SVG; empty if there is none.
+    """
 
     problem: Problem
     row: int

@@ -40,7 +40,7 @@ async def events(request: Request) -> Response:
 
 
 async def ask(request: Request) -> Response:
-    """A request of a page. The answers are events."""
+    """Takes a request of a page. Its answers are sent as events."""
     studio, run = await run_in_threadpool(_of, request)
     body = await read_json(request, page=str, kind=str, prompt=str)
     if not _PAGE.fullmatch(body["page"]) or body["kind"] not in _KINDS:

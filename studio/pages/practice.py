@@ -1,4 +1,4 @@
-"""Practice: what is due, hunts by part, the days of the last year; and a hunt, with its program in the editor."""
+"""Practice: due reviews, hunts by part, the days of the last year; and a hunt, with its program in the editor."""
 
 import os
 from collections import Counter

@@ -173,7 +173,7 @@ def reference(request: Request) -> Response:
 
 
 def active(request: Request) -> Response:
-    """The learner has worked on the problem for as long as a page waits between two of these."""
+    """Counts the time that a page waits between two of these requests as time spent on the problem."""
     studio, problem = _of(request)
     studio.history.spend(problem.name, _ACTIVE_SECONDS)
     return Response(status_code=204)

@@ -35,7 +35,7 @@ _STORIES = ("4000", "16000", "")  # of the data set; empty: all
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """A run as the pages show it: what its folder holds, and what its training does."""
+    """A run as the pages show it: the contents of its folder, and the state of its training."""
 
     name: str
     state: RunState | None  # None until the folder exists
@@ -191,7 +191,7 @@ def _status(studio: TrainingStudio, name: str) -> Status | None:
 
 
 def _list_values(studio: TrainingStudio) -> dict[str, Any]:
-    """The readable runs, and why the others are not."""
+    """Returns the readable runs, and the reason for each run that cannot be read."""
     statuses, broken = list[Status](), list[str]()
     for name in studio.runs.names():
         try:
@@ -227,7 +227,7 @@ def _differences(other: Config, own: Config) -> list[str]:
 
 
 def _charts(run: RunState, other: RunState | None) -> list[Chart]:
-    """The loss, and what else is measured at each step."""
+    """Returns the charts of the loss and of the other metrics of each step."""
     last = max(run.step, other.step if other else 0)
     runs = [(run, "own"), *([(other, "other")] if other else [])]
 
