@@ -116,7 +116,7 @@ def _summary(line: Line, axis: str) -> str:
 
 
 def _vertical(values: Sequence[float], is_log: bool, from_zero: bool) -> _Scale:
-    """The vertical axis of these values, with a margin around them."""
+    """Returns the vertical axis of these values, with a margin around them."""
     low, high = min(values), max(values)
     if is_log:
         return _Scale(low / 1.06, high * 1.06, True)
@@ -145,7 +145,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def _ratio(factors: Sequence[float]) -> float:
-    """The smallest distance of two neighbors, in decades."""
+    """Returns the smallest distance of two neighbors, in decades."""
     return min(math.log10(after / before) for before, after in pairwise((*factors, 10)))
 
 

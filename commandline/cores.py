@@ -15,7 +15,8 @@ def usable_cores() -> int:
 
 
 def pool(processes: int, **settings: Any) -> "ProcessPoolExecutor":
-    """A pool of processes. Raises CommandError where there is no shared memory, which the locks of a pool need."""
+    """Returns a pool of processes. Raises CommandError where there is no shared memory, which the locks of a pool
+    need."""
     from concurrent.futures import ProcessPoolExecutor  # takes long to import
 
     try:

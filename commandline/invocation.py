@@ -40,7 +40,7 @@ def command(program: str) -> str:
 
 
 def as_typed(text: str) -> str:
-    """The text with each command in backticks, such as `grade list`, as the reader can type it."""
+    """Returns the text with each command in backticks, such as `grade list`, as the reader can type it."""
 
     def typed(match: re.Match[str]) -> str:
         first, *options = _words(match[1])
@@ -72,7 +72,7 @@ def as_typed_in(others: Mapping[str, list[str]]) -> Iterator[None]:
 
 
 def is_in_notebook() -> bool:
-    """Whether the reader types commands in the cells of a notebook."""
+    """Returns whether the reader types commands in the cells of a notebook."""
     return _words("grade")[0].startswith("%")
 
 
@@ -100,13 +100,13 @@ def python() -> str:
 
 
 def _is_found(name: str, path: Path) -> bool:
-    """Whether the shell finds that file by its name. Follows no links: Pythons of several environments may link to
-    one."""
+    """Returns whether the shell finds that file by its name. Follows no links: Pythons of several environments may link
+    to one."""
     found = shutil.which(name)
     return found is not None and os.path.abspath(found) == os.path.abspath(path)
 
 
 def _shorter(path: Path) -> str:
-    """The path, relative to the current folder if it is below it."""
+    """Returns the path, relative to the current folder if it is below it."""
     absolute = Path(os.path.abspath(path))
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(absolute)

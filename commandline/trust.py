@@ -28,7 +28,7 @@ def trust(kind: str, identity: bytes) -> bool:
 
 
 def is_trusted(kind: str, identity: bytes) -> bool:
-    """Whether code of this kind was trusted before, by this user on this machine."""
+    """Returns whether code of this kind was trusted before, by this user on this machine."""
     name = _name(identity)
     if (kind, name) in _trusted:
         return True

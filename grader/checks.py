@@ -65,7 +65,7 @@ Wrt = Literal["parameters"] | Sequence[str]
 
 
 def output(entry: str, *, points: int, name: str = "output", **more: Any) -> Check:
-    """A check that `entry` returns what the reference returns: the same leaves, shapes, dtypes and values.
+    """Returns a check that `entry` returns what the reference returns: the same leaves, shapes, dtypes and values.
 
     A module's parameters are first filled by name. `name` is that of the check. One option goes beyond Check's own
     fields: `fill="MiniGPT"` fills every such module that a function entry constructs, and compares the keys that it was
@@ -84,7 +84,7 @@ def output_and_gradient(
     cases: str = "cases",
     tolerance: Tolerance = FLOAT32,
 ) -> tuple[Check, Check]:
-    """Two checks on one compiled program: its output, and the gradient of `sum(cotangent * output)`.
+    """Returns two checks on one compiled program: its output, and the gradient of `sum(cotangent * output)`.
 
     The cotangent is random but fixed. `wrt` is `"parameters"` (of a module) or the names of float arguments. `points`
     and `names` are those of the two checks, and `cases` is the family that both run on.
@@ -97,7 +97,7 @@ def output_and_gradient(
 
 
 def parameters(entry: str, *, points: int, initial: Sequence[str] = (), **more: Any) -> Check:
-    """A check of the tree of a module's parameters: names, shapes and dtypes.
+    """Returns a check of the tree of a module's parameters: names, shapes and dtypes.
 
     The leaves named in `initial` are also compared by initial value. Name only those that do not depend on random
     draws.
@@ -107,7 +107,7 @@ def parameters(entry: str, *, points: int, initial: Sequence[str] = (), **more: 
 
 
 def causality(entry: str, *, argument: str, points: int) -> Check:
-    """A check that output `t` depends on inputs up to `t` only: changing a later input changes no bit of it.
+    """Returns a check that output `t` depends on inputs up to `t` only: changing a later input changes no bit of it.
 
     `argument` is a float argument. Its first axis, and that of the output, is time. The problem needs a check `output`:
     an entry that computes something else here than there fails.
@@ -127,14 +127,14 @@ def causality(entry: str, *, argument: str, points: int) -> Check:
 
 
 def jit(entry: str, *, points: int, **more: Any) -> Check:
-    """A check that `entry` can be traced, and that one program returns the right outputs for two inputs of the same
-    shapes."""
+    """Returns a check that `entry` can be traced, and that one program returns the right outputs for two inputs of the
+    same shapes."""
     return Check("jit", points, "compiled", {"entry": entry}, traced=True, **more)
 
 
 def exact(name: str, points: int, probe: str, leaves: str, **more: Any) -> Check:
-    """A check that the leaves at or below `leaves` of a problem's own probe equal the reference's bit for bit: counts,
-    flags, copied numbers. `name` is that of the check."""
+    """Returns a check that the leaves at or below `leaves` of a problem's own probe equal the reference's bit for bit:
+    counts, flags, copied numbers. `name` is that of the check."""
     return Check(name, points, probe, leaves=leaves, **{"tolerance": EXACT, **more})
 
 
@@ -145,8 +145,8 @@ def _memory_in_words(_: Case, wrong: Difference) -> str:
 def memory(
     what: str, *, points: int, probe: str, options: Mapping[str, Any] | None = None, advice: str, **more: Any
 ) -> Check:
-    """A check that the compiled program's temporary memory, in bytes, is at most a multiple of the reference's, on the
-    cases `large`. `options` are those of the probe."""
+    """Returns a check that the compiled program's temporary memory, in bytes, is at most a multiple of the reference's,
+    on the cases `large`. `options` are those of the probe."""
     return Check(
         f"memory of one {what}", points, probe, options or {}, leaves="program.temporary_bytes", compare="at_most",
         tolerance=MEMORY, advice=advice, in_words=_memory_in_words, **{"cases": "large", **more},
@@ -158,8 +158,8 @@ def _parts_in_words(_: Case, wrong: Difference) -> str:
 
 
 def few_parts(what: str, *, points: int, probe: str, advice: str) -> Check:
-    """A check that a program takes no more and smaller parts than it is told to, on the cases `few`, which have few
-    large parts.
+    """Returns a check that a program takes no more and smaller parts than it is told to, on the cases `few`, which have
+    few large parts.
 
     With `memory`, where parts are many and small, it shows that a program takes parts of the size that it is told.
     """
@@ -175,7 +175,7 @@ def cache_in_words(_: Case, wrong: Difference) -> str:
 
 
 def compiled_once(points: int, probe: str, *, advice: str, **more: Any) -> Check:
-    """A check that the program of several steps holds the step once: jit traces it once if it is compiled once.
+    """Returns a check that the program of several steps holds the step once: jit traces it once if it is compiled once.
 
     The measure is the number of matrix products in the program.
     """
@@ -223,7 +223,8 @@ _WHERE = (
 def collectives(
     name: str, points: int, probe: str, options: Mapping[str, Any], advice: str, cases: str = "cases"
 ) -> Check:
-    """A check that the compiled program exchanges what the page says between devices, in bytes, and nothing else.
+    """Returns a check that the compiled program exchanges what the page says between devices, in bytes, and nothing
+    else.
 
     A few scalars do not count. `name` is that of the check, `options` are those of the probe, and `cases` is the family
     that it runs on.

@@ -418,7 +418,7 @@ def _plain(value: Any) -> Any:
 
 
 def _made(kind: Any, value: Any) -> Any:
-    """The value of a field of this type from JSON. Every type is checked exactly."""
+    """Returns the value of a field of this type from JSON. Every type is checked exactly."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
@@ -450,7 +450,7 @@ def _text(owner: Any, name: str, most: int) -> None:
 
 
 def _cut(text: Any, most: int) -> str:
-    """The text without control characters, and not longer than allowed. Raises ExhibitError if it is none."""
+    """Returns the text without control characters, and not longer than allowed. Raises ExhibitError if it is none."""
     if type(text) is not str:
         raise ExhibitError("a text is not text")
     short = printable(text[:most].replace("\t", " "))[:most]
@@ -458,7 +458,7 @@ def _cut(text: Any, most: int) -> str:
 
 
 def _few(parts: Any, most: int) -> Sequence[Any]:
-    """A sequence or an array as a tuple. Raises ExhibitError if it is none, or too long."""
+    """Returns a sequence or an array as a tuple. Raises ExhibitError if it is none, or too long."""
     if hasattr(parts, "tolist"):
         parts = parts.tolist()
     if not isinstance(parts, list | tuple):

@@ -85,13 +85,13 @@ class Row:
         )
 
     def encode(self) -> dict[str, Any]:
-        """The result as JSON values."""
+        """Returns the result as JSON values."""
         margins = [{**asdict(margin), "wrong": _finite(margin.wrong)} for margin in self.margins]
         return {**asdict(self), "margins": margins}
 
 
 def margins_table(rows: Iterable[Row]) -> str:
-    """A table of the margins of all tolerances, one line for each check."""
+    """Returns a table of the margins of all tolerances, one line for each check."""
     lines = [
         "\nErrors in units of the tolerance: those of correct programs must be far below 1, those of wrong ones far "
         "above.",

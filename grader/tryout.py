@@ -43,7 +43,7 @@ def fill(module: Any, seed: int) -> None:
 
 
 def output(returned: Any, *names: str) -> dict[str, Any]:
-    """The arrays that an entry returned, by path. `names` are those of the parts of a tuple."""
+    """Returns the arrays that an entry returned, by path. `names` are those of the parts of a tuple."""
     from grader.worker.pytrees import named
     from grader.worker.subject import parts
 
@@ -102,14 +102,15 @@ class Check:
 
 
 def check(number: str, name: str, course: str = "") -> Check:
-    """The check of that name of a problem of a course, the one that the grader comes with unless another is named."""
+    """Returns the check of that name of a problem of a course, the one that the grader comes with unless another is
+    named."""
     selection.select(course or selection.SHIPPED, "")
     problem = catalog.find(number)
     return Check(problem, next(item for item in problem.checks if item.name == name))
 
 
 def saved(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The case and the expected arrays in a file of `grade try`."""
+    """Returns the case and the expected arrays in a file of `grade try`."""
     with np.load(path) as data:
         values = {key: data[key] if data[key].ndim else data[key].item() for key in data.files}
     return tuple(  # type: ignore[return-value]

@@ -40,7 +40,8 @@ SECONDS = 3600.0  # for all seeds together; this limit only stops an author's mi
 
 
 def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20) -> Iterator[Row]:
-    """A row for each problem, in order. `jobs` problems are verified at a time, with seed 0 and `seeds` other seeds.
+    """Yields a row for each problem, in order. `jobs` problems are verified at a time, with seed 0 and `seeds` other
+    seeds.
 
     Each is verified in a process of a pool, because a judge adopts the orphans of its submissions.
     """
@@ -54,7 +55,7 @@ def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20
 
 
 def verify_hunts(problems: Iterable[Problem], jobs: int | None = None) -> Iterator[hunt_soundness.Row]:
-    """A row for the hunts of each problem, in order. `jobs` problems are tried at a time."""
+    """Yields a row for the hunts of each problem, in order. `jobs` problems are tried at a time."""
     chosen = list(problems)
     with cores.pool(min(jobs or cores.usable_cores(), len(chosen) or 1)) as pool:
         yield from pool.map(_prove, [problem.name for problem in chosen])
@@ -141,7 +142,7 @@ def _verify_sizes(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _false(reference: Reference, text: str, what: str) -> list[str]:
-    """A complaint about each example in a text that is false."""
+    """Returns a complaint about each example in a text that is false."""
     return [f"{what} is false: {' '.join(report.split())[-300:]}" for report in reference.examples(text)]
 
 
@@ -258,7 +259,7 @@ def _verify_promises(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _rejects(problem: Problem, reference: Reference, variant: str, check: Check) -> bool:
-    """Whether one check rejects a variant of the reference with seed 0."""
+    """Returns whether one check rejects a variant of the reference with seed 0."""
     comparison = _comparison(problem, reference, functools.partial(_ask, reference, variant), 0)
     return not comparison.judge(check).passed
 
@@ -274,7 +275,7 @@ def _ask(reference: Reference, variant: str, check: Check, case: Case) -> Outcom
 
 
 def _accepts(problem: Problem, reference: Reference, variant: str, seed: int, likely: Check) -> bool:
-    """Whether no check rejects the variant. Runs the check that is `likely` to reject it first."""
+    """Returns whether no check rejects the variant. Runs the check that is `likely` to reject it first."""
     comparison = _comparison(problem, reference, functools.partial(_ask, reference, variant), seed)
     return comparison.judge(likely).passed and comparison.first_failure() is None
 
@@ -305,7 +306,7 @@ def _verify_correct_programs(problem: Problem, reference: Reference, row: Row) -
 def _passes(
     problem: Problem, reference: Reference, source: Submission, row: Row, seeds: Iterable[int], name: str
 ) -> int:
-    """The number of seeds with which a correct program passes. All run in one process."""
+    """Returns the number of seeds with which a correct program passes. All run in one process."""
     examiner = Examiner(problem, _fork_server(), submission.job(problem), SECONDS)
     passed = 0
     try:
@@ -342,7 +343,7 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
                 row.complaints.append(f"{path.name} passes {result.check.name!r}")
 
     def lost(check: Check) -> list[bool]:
-        """Whether each forgery of the check loses it. Checks of one run that measure no program share their
+        """Returns whether each forgery of the check loses it. Checks of one run that measure no program share their
         forgeries."""
         shared = [] if check.measures else [other for other in claims if other.run_key == check.run_key]
         return [one for other in (check, *shared) for one in forged.get(other.name, [])]
@@ -354,7 +355,7 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def forgery(problem: Problem, path: Path) -> Submission:
-    """A forgery, with the solutions of the problems that it imports: without these it would lose its checks for
+    """Returns a forgery, with the solutions of the problems that it imports: without these it would lose its checks for
     that."""
     text = catalog.text_of(path)
     return Submission(path.name, imports.with_imports(problem.name, text, catalog.references(problem)))
@@ -373,7 +374,8 @@ def _verify_play(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def forges(path: Path) -> tuple[str, ...]:
-    """The names of the checks that a forgery must lose: its constant LOSES. Reads the file, and does not run it."""
+    """Returns the names of the checks that a forgery must lose: its constant LOSES. Reads the file, and does not run
+    it."""
     values = {
         target.id: node.value
         for node in imports.syntax_tree(path.read_text(encoding="utf-8")).body
@@ -387,7 +389,7 @@ def forges(path: Path) -> tuple[str, ...]:
 
 @functools.cache
 def _fork_server() -> ForkServer:
-    """The fork server of all workers of this process."""
+    """Returns the fork server of all workers of this process."""
     return ForkServer()
 
 

@@ -84,7 +84,7 @@ async def _internal_error(request: Request, error: Exception) -> Response:
 
 
 def _error(request: Request, words: str, status: int) -> Response:
-    """The error as a page for a reader, as JSON for a script."""
+    """Returns the error as a page for a reader, as JSON for a script."""
     if "text/html" in request.headers.get("accept", ""):
         return render(request, "error.html", {"words": words}, status)
     return JSONResponse({"error": words}, status)

@@ -33,7 +33,8 @@ class ConflictError(Exception):
 
 
 def read(space: Workspace, problem: Problem) -> AttemptFile:
-    """The learner's file; its stub if there is none. Raises UsageError if it is not a text that can be edited."""
+    """Returns the learner's file; its stub if there is none. Raises UsageError if it is not a text that can be
+    edited."""
     space.add(problem)
     path = space.file(problem)
     try:
@@ -62,7 +63,7 @@ def submit(space: Workspace, problem: Problem, text: str, base: str) -> tuple[At
 
 
 def with_line_feeds(text: str) -> str:
-    """The text with line feeds only."""
+    """Returns the text with line feeds only."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

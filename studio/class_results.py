@@ -29,7 +29,7 @@ class ClassResults:
         Results(folder).close()
 
     def article(self) -> str:
-        """The page of the class as HTML. Raises CommandError if the results cannot be read."""
+        """Returns the page of the class as HTML. Raises CommandError if the results cannot be read."""
         with self._making:
             signature = self._signature()
             if signature != self._article[0]:
@@ -62,7 +62,7 @@ class ClassResults:
             await asyncio.sleep(_REST * (time.monotonic() - started))
 
     def _signature(self) -> object:
-        """A value that changes when the database does."""
+        """Returns a value that changes when the database does."""
         with contextlib.suppress(OSError):
             status = (self.folder / DATABASE).stat()
             return status.st_mtime_ns, status.st_size

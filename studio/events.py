@@ -38,11 +38,11 @@ class Events:
             loop.call_soon_threadsafe(self._deliver, topic, _encode(kind, data))
 
     def topics(self) -> set[str]:
-        """The topics of the pages that are open."""
+        """Returns the topics of the pages that are open."""
         return set(self._subscribers.values())
 
     def stream(self, topic: str, *first: tuple[str, dict[str, Any]]) -> StreamingResponse:
-        """A response that sends the given events first, then each new event of the topic."""
+        """Returns a response that sends the given events first, then each new event of the topic."""
         queue: _Queue = asyncio.Queue(_WAITING)
         self._subscribers[queue] = topic
         for kind, data in first:

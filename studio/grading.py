@@ -56,11 +56,11 @@ class Grading:
             return events
 
     def report(self, problem: Problem) -> Report | None:
-        """The last verdict of the problem, if it has been graded since the studio began."""
+        """Returns the last verdict of the problem, if it has been graded since the studio began."""
         return self._reports.get(problem.name)
 
     def is_graded(self, problem: Problem, sources: dict[str, str]) -> bool:
-        """Whether the last grading of the problem was of these very texts."""
+        """Returns whether the last grading of the problem was of these very texts."""
         return self._graded.get(problem.name) == sources
 
     def prepare(self, problem: Problem) -> None:
@@ -107,7 +107,8 @@ class Grading:
         self._events.publish(problem.name, "verdict", **verdict)
 
     def _recorded(self, problem: Problem, graded: Graded) -> dict[str, Any]:
-        """The verdict as JSON values, which is also recorded in the workspace and in the history. Raises UsageError."""
+        """Returns the verdict as JSON values, which is also recorded in the workspace and in the history. Raises
+        UsageError."""
         report = self._reports[problem.name] = graded.report
         if graded.submission:
             attempt = self._history.attempt_with(
@@ -122,7 +123,7 @@ class Grading:
 
 
 def encode_check(result: CheckResult) -> dict[str, Any]:
-    """The result of a check as JSON values."""
+    """Returns the result of a check as JSON values."""
     check = result.check
     return {
         "name": check.name, "passed": result.passed, "points": check.points, "verdict": str(result.verdict),
@@ -131,7 +132,7 @@ def encode_check(result: CheckResult) -> dict[str, Any]:
 
 
 def encode(report: Report, following: Problem | None = None) -> dict[str, Any]:
-    """A verdict as JSON values. Includes the report as HTML and, after a pass, the next problem."""
+    """Returns a verdict as JSON values. Includes the report as HTML and, after a pass, the next problem."""
     return {
         "verdict": str(report.verdict), "score": report.score, "points": report.problem.points,
         "checks": [encode_check(result) for result in report.checks],

@@ -43,7 +43,7 @@ HEADERS = {
 
 
 def policy(nonce: str) -> str:
-    """The Content-Security-Policy: nothing but the studio's own files.
+    """Returns the Content-Security-Policy: nothing but the studio's own files.
 
     The editor needs the nonce for its style sheet, and a style attribute for the width of a tab.
     """
@@ -68,19 +68,20 @@ class Front:
         return bool(self.secret)
 
     def knows(self, headers: Headers) -> bool:
-        """Whether the request came by the way that it should: from the proxy, or under the name of this server."""
+        """Returns whether the request came by the way that it should: from the proxy, or under the name of this
+        server."""
         if self.is_proxy:
             return matches(headers.get(PROXY, ""), self.secret)
         return headers.get("host", "") in (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
 
     def host(self, headers: Headers) -> str:
-        """The host and port that the browser asked. A page of another address cannot add the header of a proxy to a
-        request."""
+        """Returns the host and port that the browser asked. A page of another address cannot add the header of a proxy
+        to a request."""
         forwarded = headers.get("x-forwarded-host", "").partition(",")[0].strip() if self.is_proxy else ""
         return forwarded or headers.get("host", "")
 
     def is_ours(self, headers: Headers) -> bool:
-        """Whether a page of the studio sent the request."""
+        """Returns whether a page of the studio sent the request."""
         host = self.host(headers)
         origins = (f"http://{host}", f"https://{host}") if self.is_proxy else (f"http://{host}",)
         return headers.get("origin") in origins and headers.get("sec-fetch-site", "same-origin") == "same-origin"
@@ -122,7 +123,7 @@ class Guard:
         await (answer or self._app)(scope, body, send_with_headers)
 
     async def _answer(self, scope: Scope, headers: Headers, receive: Receive) -> Response | None:
-        """The answer to a request that the application must not see."""
+        """Returns the answer to a request that the application must not see."""
         if "content-length" in headers and "transfer-encoding" in headers:
             return _refused("A body has either a length or an encoding.", 400, Connection="close")
         if not self._front.knows(headers):

@@ -97,8 +97,8 @@ class History:
         return int(row[0])
 
     def attempt_with(self, problem: str, text: str) -> int:
-        """The number of the newest attempt with this text, which is kept if there is none. Others may have been saved
-        since."""
+        """Returns the number of the newest attempt with this text, which is kept if there is none. Others may have been
+        saved since."""
         data = zlib.compress(text.encode())
         with self._lock:
             row = self._db.execute(
@@ -115,14 +115,14 @@ class History:
             )
 
     def attempts(self, problem: str) -> list[Attempt]:
-        """The attempts on a problem, the newest first."""
+        """Returns the attempts on a problem, the newest first."""
         query = "select id, saved_at, verdict, score, points, cause from attempt where problem = ? order by id desc"
         with self._lock:
             rows = self._db.execute(query, [problem]).fetchall()
         return [Attempt(row[0], datetime.datetime.fromisoformat(row[1]), *row[2:]) for row in rows]
 
     def text(self, problem: str, attempt: int) -> str | None:
-        """The text of an attempt; None if there is no such attempt on this problem."""
+        """Returns the text of an attempt; None if there is no such attempt on this problem."""
         with self._lock:
             row = self._db.execute(
                 "select text from attempt where problem = ? and id = ?", [problem, attempt]
@@ -157,6 +157,6 @@ class History:
             )
 
     def seconds(self) -> dict[str, float]:
-        """The time spent, in seconds, by problem."""
+        """Returns the time spent, in seconds, by problem."""
         with self._lock:
             return dict(self._db.execute("select problem, sum(seconds) from activity group by problem").fetchall())

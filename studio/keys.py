@@ -48,8 +48,8 @@ class Keys:
     challenge: str = field(default_factory=_secret)
 
     def signer(self, proof: str, host: str) -> str | None:
-        """The renewal key, of this start or an earlier one, with which a page has signed the challenge for this host
-        and port."""
+        """Returns the renewal key, of this start or an earlier one, with which a page has signed the challenge for this
+        host and port."""
         known = (self.renewal, *self.former)
         return next((key for key in known if matches(proof, signature(key, f"{host} {self.challenge}"))), None)
 

@@ -107,5 +107,5 @@ class _Process:
 
 
 def topic(name: str, page: str) -> str:
-    """The topic of the events of one page about a run."""
+    """Returns the topic of the events of one page about a run."""
     return f"playground {name} {page}"

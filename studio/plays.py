@@ -49,7 +49,7 @@ class _Showing:
     ended: dict[str, Any] | None = None
 
     def start(self) -> dict[str, Any]:
-        """The event that begins it."""
+        """Returns the event that begins it."""
         return {"text": self.text, "digest": self.digest}
 
 
@@ -141,7 +141,7 @@ class Plays:
         self.prepare(showing.problem)
 
     def _performance(self, showing: _Showing) -> Performance | None:
-        """The performance, with a worker of its own. None if the play has been stopped meanwhile."""
+        """Returns the performance, with a worker of its own. None if the play has been stopped meanwhile."""
         assert showing.submission is not None  # noqa: S101  else it has ended before it began
         performance = Performance(showing.problem, showing.submission, self._resident, showing.text)
         with self._lock:
@@ -175,5 +175,5 @@ class Plays:
 
 
 def _end(end: Ending, stopped: str = "", offer: Offer | None = None) -> dict[str, Any]:
-    """The event that ends a play."""
+    """Returns the event that ends a play."""
     return {"said": stopped or end.said, "html": exhibits_page.ending(end) + exhibits_page.offered(offer)}

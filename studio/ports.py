@@ -38,7 +38,7 @@ def listen(port: int) -> list[socket.socket]:
 
 @contextlib.contextmanager
 def unix(path: Path) -> Iterator[socket.socket]:
-    """A Unix socket with this path, for programs of this user only. The path is removed at the end."""
+    """Yields a Unix socket with this path, for programs of this user only. The path is removed at the end."""
     path.unlink(missing_ok=True)  # left by a process that was killed
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(path))
@@ -71,7 +71,7 @@ def _has_ip_6() -> bool:
 
 
 def _is_held(port: int) -> bool:
-    """Whether a program still holds a connection to the port that somebody opened. Linux says so."""
+    """Returns whether a program still holds a connection to the port that somebody opened. Linux says so."""
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in Path("/proc/net", table).read_text().splitlines()[1:]:

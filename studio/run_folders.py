@@ -84,7 +84,7 @@ class RunState:
         return float((self.config.steps - self.step) * tokens_per_step / self.tokens_per_s)
 
     def series(self, key: str) -> list[Point]:
-        """The finite values of a metric, by step."""
+        """Returns the finite values of a metric, by step."""
         return [(entry["step"], entry[key]) for entry in self.metrics if math.isfinite(entry.get(key, math.nan))]
 
 
@@ -97,7 +97,7 @@ class RunFolders:
         self._metrics: dict[str, tuple[tuple[int, int, int], list[Entry]]] = {}
 
     def names(self) -> list[str]:
-        """The runs, the one that changed last first."""
+        """Returns the runs, the one that changed last first."""
         times = dict[str, float]()
         with contextlib.suppress(OSError):
             for folder in self.root.iterdir():
@@ -106,7 +106,7 @@ class RunFolders:
         return sorted(times, key=lambda name: -times[name])
 
     def has(self, name: str) -> bool:
-        """Whether there is a run of this name, in a folder of its own without links."""
+        """Returns whether there is a run of this name, in a folder of its own without links."""
         folder = self.root / name
         own = "/" not in name and "\\" not in name and name not in ("", ".", "..") and "\0" not in name
         return own and _is_folder(folder) and _is_file(folder / "config.json")
@@ -136,7 +136,7 @@ class RunFolders:
                     )
 
     def signature(self, name: str) -> object:
-        """A value that changes when the run does. All runs together have the name ""."""
+        """Returns a value that changes when the run does. All runs together have the name ""."""
         if not name:
             return [(other, self.signature(other)) for other in self.names()]
         folder = self.root / name

@@ -52,7 +52,7 @@ class Trainings:
         self._all: dict[str, Training] = {}
 
     def get(self, name: str) -> Training | None:
-        """The latest training of a run that this studio started."""
+        """Returns the latest training of a run that this studio started."""
         return self._all.get(name)
 
     def start(self, name: str, config: Config | None, *options: str) -> None:
@@ -95,5 +95,5 @@ class Trainings:
 
 
 def topic(name: str) -> str:
-    """The topic of the events of a run; of all runs if the name is empty."""
+    """Returns the topic of the events of a run; of all runs if the name is empty."""
     return f"run {name}"

@@ -40,7 +40,7 @@ class Trials:
         return path.name, f"Your edited copy is now {kept.name}." if kept else ""
 
     def text(self, problem: Problem) -> str:
-        """The script as it is now. Raises UsageError if there is none that can be read."""
+        """Returns the script as it is now. Raises UsageError if there is none that can be read."""
         path = self._path(problem)
         try:
             return files.read_regular(path, _LARGEST).decode("utf-8", "replace")

@@ -73,7 +73,7 @@ class UnusedFile:
 
 
 def collected(name: str, learner: Learner, problems: Sequence[Problem]) -> list[list[Any]]:
-    """The items of a learner and the files that are in none, as JSON values."""
+    """Returns the items of a learner and the files that are in none, as JSON values."""
     items, unused = _of_learner(name, expanded(learner), problems)
     return [[_encoded(item) for item in items], [dataclasses.astuple(file) for file in unused]]
 
@@ -108,14 +108,14 @@ def recognized(learner: Learner, of: Callable[[SubmittedFile], set[str]], most: 
 
 
 def expanded(learner: Learner) -> list[SubmittedFile]:
-    """The learner's files, by path. Those in an archive have the stamp of the archive."""
+    """Returns the learner's files, by path. Those in an archive have the stamp of the archive."""
     archives = archive.Expansion()
     found = [replace(item, file=file) for item in learner.files for file in archives.files(item.file)]
     return sorted(found, key=lambda item: item.file.path.parts)
 
 
 def named(item: SubmittedFile) -> set[str]:
-    """The problem that a file's name means, if it means one."""
+    """Returns the problem that a file's name means, if it means one."""
     candidate = recognize.by_name(item)
     return {candidate.problem} if candidate else set()
 
@@ -135,7 +135,7 @@ class _LearnerFiles:
         self._used: set[PurePosixPath] = set()
 
     def items(self, problems: Sequence[Problem]) -> tuple[list[IntakeItem], list[UnusedFile]]:
-        """An item for each problem with a file, and the files that are in none.
+        """Returns an item for each problem with a file, and the files that are in none.
 
         If a file that means no problem cannot be read, also an item for each problem without a file.
         """
@@ -190,7 +190,7 @@ class _LearnerFiles:
             raise submission.unusable_import(str(error)) from None
 
     def _text(self, problem: Problem, item: SubmittedFile) -> tuple[str, list[str]]:
-        """The Python text of a file, and notes on how it was read. Raises UnreadableSubmissionError.
+        """Returns the Python text of a file, and notes on how it was read. Raises UnreadableSubmissionError.
 
         Each is read once: all problems of a learner may import it.
         """
@@ -201,7 +201,7 @@ class _LearnerFiles:
     def _unused(
         self, candidates: Mapping[str, list[Candidate]], graded: set[str], searched: Sequence[SubmittedFile]
     ) -> Iterator[UnusedFile]:
-        """The files that are in no item, in order, each with the reason."""
+        """Yields the files that are in no item, in order, each with the reason."""
         meant = {c.submitted.file.path: c.problem for rivals in candidates.values() for c in rivals}
         looked_into = {item.file.path for item in searched}
         for item in self.listed:
@@ -256,7 +256,8 @@ def _read(problem: Problem, file: File) -> tuple[str, list[str]]:
 
 
 def sheet(learner: Learner) -> dict[str, Any]:
-    """A learner's sheet of hunts and the texts of the Python files beside it, as JSON values. The last sheet counts."""
+    """Returns a learner's sheet of hunts and the texts of the Python files beside it, as JSON values. The last sheet
+    counts."""
     submitted = {item.file.path.name: item for item in expanded(learner)}
     files = {name: item.file for name, item in submitted.items()}
     if assigned.SHEET not in files:

@@ -293,8 +293,8 @@ def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
 
 
 def _like_the_last(results: Path, options: BatchOptions) -> tuple[BatchOptions, list[str]]:
-    """The options with the files of the last batch where this one names none, and notes on these: without them, marks
-    change."""
+    """Returns the options with the files of the last batch where this one names none, and notes on these: without them,
+    marks change."""
     if not (results / DATABASE).is_file():
         return options, []
     try:
@@ -324,7 +324,7 @@ def _like_the_last(results: Path, options: BatchOptions) -> tuple[BatchOptions, 
 
 
 def _known(folder: Path, intake_: Intake, notes: list[str]) -> list[Known]:
-    """The solutions in a folder of --known, in order."""
+    """Returns the solutions in a folder of --known, in order."""
     names = [problem.name for problem in intake_.problems]
     found = sorted(reader.known(folder, names, notes.append), key=lambda one: (one.problem, one.name))
     if not found:
@@ -383,7 +383,7 @@ def _settle(
 
 
 def _participants(intake_: Intake, enrolled: Roster | None, enrollment: Enrollment | None) -> dict[str, str]:
-    """The numbers by which an assignment in Moodle knows the learners, from its worksheet and its archive."""
+    """Returns the numbers by which an assignment in Moodle knows the learners, from its worksheet and its archive."""
     numbers = dict[str, str]()
     if enrolled and enrollment and enrolled.system == "Moodle":
         numbers = {learner: enrolled.ids(enrolled.rows[place])[0] for place, learner in enrollment.learner_of.items()}

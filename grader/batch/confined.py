@@ -66,8 +66,8 @@ class _Running:
 def each(
     works: Iterable[tuple[str, Callable[[], Any]]], readable: Sequence[Path], at_once: int, computing: int | None = None
 ) -> Iterator[tuple[str, Result]]:
-    """The result of each work by its key, as they end. Work can read only what is below `readable`, and Python's own
-    files.
+    """Yields the result of each work by its key, as they end. Work can read only what is below `readable`, and Python's
+    own files.
 
     It may take `computing` seconds of a processor, COMPUTING unless given.
     """

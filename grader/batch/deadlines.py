@@ -113,7 +113,7 @@ class Deadlines:
         return {*self.due_in, *self.closes_in}
 
     def for_section(self, section: str) -> "Deadlines":
-        """The deadlines of a learner of this section. Of several sections, such as `A and B`, the latest date
+        """Returns the deadlines of a learner of this section. Of several sections, such as `A and B`, the latest date
         counts."""
         names = {folded(name) for name in (section, *_SEVERAL.split(section))}
         due, closes = (
@@ -123,7 +123,8 @@ class Deadlines:
         return replace(self, due=due, closes=closes)
 
     def extension(self, names: Iterable[str], problem: str) -> timedelta:
-        """The extension of a learner for a problem. `names` are the learner's name and ids; the longest one counts."""
+        """Returns the extension of a learner for a problem. `names` are the learner's name and ids; the longest one
+        counts."""
         label = _label(problem)
         extensions = {folded(name): row for name, row in self.extensions.items()}
         own = [extensions[folded(name)] for name in names if folded(name) in extensions]
@@ -140,12 +141,12 @@ class Deadlines:
         return closes and closes + self.extension(names, problem)
 
     def is_accepted(self, names: Iterable[str], attempt: Attempt) -> bool:
-        """Whether an attempt came before its problem closed. Without a time, nothing shows that it did not."""
+        """Returns whether an attempt came before its problem closed. Without a time, nothing shows that it did not."""
         closes = self.closes_for(names, attempt.problem)
         return closes is None or attempt.submitted is None or self._local(attempt.submitted) <= closes
 
     def is_excused(self, names: Iterable[str], problem: str) -> bool:
-        """Whether a learner is excused from a problem."""
+        """Returns whether a learner is excused from a problem."""
         own = {folded(name) for name in names}
         labels = (labels for name, labels in self.excused.items() if folded(name) in own)
         return bool(frozenset[str]().union(*labels) & {_EVERY, _label(problem)})
@@ -156,7 +157,8 @@ class Deadlines:
         return max((days for name, days in self.own_late_days.items() if folded(name) in own), default=self.late_days)
 
     def days_late(self, names: Sequence[str], attempt: Attempt) -> int:
-        """The late days of an attempt: each started day after the due date, unless it is within the grace period.
+        """Returns the late days of an attempt: each started day after the due date, unless it is within the grace
+        period.
 
         A day is over when 24 hours have passed and the clock shows the due hour again: when the clocks change, these
         differ. An attempt that the export marks as late, without a time, counts as one day late, unless the learner has
@@ -185,7 +187,7 @@ class Deadlines:
         return f"{', '.join(parts)} ({self.timezone})" if due or closes else ""
 
     def __str__(self) -> str:
-        """The rules in words, without what is for one learner, which is that learner's own business."""
+        """Returns the rules in words, without what is for one learner, which is that learner's own business."""
         rules = [f"due {self._in_words(self.due) or 'by section'} ({self.timezone})"]
         rules += [f"due in {name}: {self._in_words(dates)}" for name, dates in self.due_in.items()]
         rules += [f"closing {self._in_words(self.closes)}"] if self.closes else []
@@ -208,7 +210,7 @@ class Deadlines:
         return moment.astimezone(self.timezone) if moment.tzinfo else moment.replace(tzinfo=self.timezone)
 
     def adjusted(self, score: int, days: int) -> float:
-        """The score after the penalty for this many late days, in hundredths of a point, never below 0."""
+        """Returns the score after the penalty for this many late days, in hundredths of a point, never below 0."""
         return float(round(score * max(Fraction(0), 1 - days * self.penalty), 2))
 
 
@@ -275,7 +277,8 @@ def _order(attempt: Attempt) -> tuple[float, int]:
 
 
 def _best(rules: Deadlines, group: Sequence[Sequence[Attempt]], days: Mapping[str, int], spent: int) -> list[Attempt]:
-    """The best attempt for each problem of a group if this many late days are spent on it; of equal ones the newest."""
+    """Returns the best attempt for each problem of a group if this many late days are spent on it; of equal ones the
+    newest."""
     return [max(own, key=lambda attempt: (*_value(rules, attempt, days, spent), _order(attempt))) for own in group]
 
 
@@ -298,7 +301,7 @@ def _lateness(rules: Deadlines, attempt: Attempt, late: int, spent: int) -> str:
 
 
 def read(file: Path) -> Deadlines:
-    """The deadlines in a YAML file. Raises UsageError, which names the line or the key."""
+    """Returns the deadlines in a YAML file. Raises UsageError, which names the line or the key."""
     try:
         # Without a type for scalars: YAML 1.1 reads the id 0017 as 15 and 23:59 as 1439.
         table = yaml.load(file.read_text(encoding="utf-8-sig"), yaml.BaseLoader)  # noqa: S506  makes texts and lists
@@ -376,7 +379,7 @@ def _by_learner(table: Mapping[str, Any], key: str, example: str) -> list[tuple[
 
 
 def _dates(key: str, value: Any, timezone: tzinfo) -> tuple[Dates, Mapping[str, Dates]]:
-    """The dates for all sections but those that have their own, and these by section."""
+    """Returns the dates for all sections but those that have their own, and these by section."""
     of_all, of_sections = dict[str, datetime](), dict[str, dict[str, datetime]]()
     for label, date in _by_problem(key, value).items():
         if not isinstance(date, dict):
@@ -396,7 +399,7 @@ def _latest(dates: Iterable[Dates]) -> Dates:
 
 
 def _by_problem(key: str, value: Any) -> dict[str, Any]:
-    """The values by problem label, from one value for all problems or a table by problems, such as `01-03`."""
+    """Returns the values by problem label, from one value for all problems or a table by problems, such as `01-03`."""
     if not isinstance(value, dict):
         return {_EVERY: value}
     return {label: text for words, text in value.items() for label in sorted(_labels(key, words))}

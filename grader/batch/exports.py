@@ -76,7 +76,8 @@ class Export:
 
 
 def read(listed: list[File], *, archive: bool) -> Export:
-    """The files by learner. The one folder that many archives have around everything is left out if `archive`."""
+    """Returns the files by learner. The one folder that many archives have around everything is left out if
+    `archive`."""
     if archive:
         listed = _without_top_folder(listed)
     metadata = next((file for file in listed if str(file.path) == _METADATA), None)

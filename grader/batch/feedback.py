@@ -58,8 +58,8 @@ def tasks(stored: Results, seed: int, timeout: float | None, least: Level) -> li
 def articles(
     explained: Iterator[tuple[Task, Graded | str]], records: Sequence[Record], advance: Callable[[int, str], None]
 ) -> dict[Slot, str]:
-    """The explanations as HTML. One whose verdict is not that of the record is left out, so that pages agree with
-    marks."""
+    """Returns the explanations as HTML. One whose verdict is not that of the record is left out, so that pages agree
+    with marks."""
     results = {(record.learner, record.problem): (record.verdict, record.score) for record in records}
     found = dict[Slot, str]()
     for task, graded in explained:
@@ -116,12 +116,12 @@ def write_moodle(
 
 
 def _moodle_name(name: str) -> str:
-    """A name without what a folder's name cannot have, and without underscores, which separate its parts."""
+    """Returns a name without what a folder's name cannot have, and without underscores, which separate its parts."""
     return " ".join(re.sub(r'[_/\\:*?"<>|]', " ", name).split()).strip(".")[:LONGEST_NAME] or "learner"
 
 
 def comments(stored: Results) -> dict[Slot, str]:
-    """A comment on each file that was handed in: the verdict of each check, and what the learner is told of it.
+    """Returns a comment on each file that was handed in: the verdict of each check, and what the learner is told of it.
 
     Raises UsageError if the deadlines of the last batch are needed and cannot be read.
     """
@@ -145,7 +145,7 @@ def comments(stored: Results) -> dict[Slot, str]:
 
 
 def _pages(summary: Summary, explained: Mapping[Slot, str], faults: Faults) -> Iterator[tuple[str, bytes]]:
-    """The page of each learner. One whose page cannot be made has none, and the error is logged."""
+    """Yields the page of each learner. One whose page cannot be made has none, and the error is logged."""
     for learner, records in summary.records.items():
         try:
             yield learner, page(learner, records, summary, explained).encode()
@@ -156,7 +156,7 @@ def _pages(summary: Summary, explained: Mapping[Slot, str], faults: Faults) -> I
 
 
 def page(learner: str, records: Sequence[Record], summary: Summary, explained: Mapping[Slot, str]) -> str:
-    """A learner's page: marks, lateness, files that were not used, and the report on each file."""
+    """Returns a learner's page: marks, lateness, files that were not used, and the report on each file."""
     mark, points = total(records)
     labels = {str(row.problem.name): (row.problem.label, row.problem.title) for row in summary.problems}
     body = _template().render(
@@ -179,7 +179,7 @@ def _price(record: Record) -> str:
 
 
 def _article(record: Record) -> str:
-    """The report, which holds nothing secret."""
+    """Returns the report, which holds nothing secret."""
     if not record.report:
         return ""
     return html_report.render(record.report.report(Path(record.file).name), is_final=True)

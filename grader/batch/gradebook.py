@@ -125,7 +125,7 @@ def write_export(
 
 
 def _existing(name: str, columns: Sequence[str]) -> str | None:
-    """The export's column of an assignment: Canvas puts the assignment's id behind its name."""
+    """Returns the export's column of an assignment: Canvas puts the assignment's id behind its name."""
     return next((column for column in columns if re.fullmatch(re.escape(name) + r"(?: \(\d+\))?", column)), None)
 
 
@@ -147,13 +147,14 @@ EARLIER = "earlier"  # the folder of the gradebooks that an earlier batch wrote
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The gradebooks, and what else is for a course system, that are in a folder."""
+    """Returns the gradebooks, and what else is for a course system, that are in a folder."""
     names = [MOODLE, *(f"{name}{raw}.csv" for name in (*GRADEBOOKS, "gradebook") for raw in ("", "-raw"))]
     return [folder / name for name in names if (folder / name).is_file()]
 
 
 def filenames(learners: Iterable[str]) -> dict[str, str]:
-    """A file name without an extension for each learner, which is valid on any file system and contains no path."""
+    """Returns a file name without an extension for each learner, which is valid on any file system and contains no
+    path."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for learner in sorted(learners):

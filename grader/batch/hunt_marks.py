@@ -147,7 +147,7 @@ def _handed_in(message: Mapping[str, Any]) -> bool:
 
 
 def _item(message: Mapping[str, Any]) -> IntakeItem:
-    """A learner's sheet as other submissions are known."""
+    """Returns a learner's sheet as other submissions are known."""
     sheet = message["value"] or {}
     time = sheet.get("submitted", "")
     submitted = datetime.fromisoformat(time) if time else None
@@ -157,8 +157,8 @@ def _item(message: Mapping[str, Any]) -> IntakeItem:
 
 
 def _records(intake: Intake, rows: Sequence[Row], points: int, rules: Deadlines | None) -> Iterator[Record]:
-    """The record of each learner, also of those who handed in nothing. Late days are for problems, and not spent on
-    hunts."""
+    """Yields the record of each learner, also of those who handed in nothing. Late days are for problems, and not spent
+    on hunts."""
     items, directory = {item.learner: item for item in intake.items}, Directory(intake.people.values())
     for learner in intake.learners:
         person, item = intake.people[learner], items.get(learner, IntakeItem(learner, HUNTS))
@@ -187,7 +187,7 @@ def _sheets_of_others(people: Mapping[str, Person], of: Mapping[str, str]) -> di
 
 
 def _of_learner(message: Mapping[str, Any], others: str, options: HuntOptions, workers: Workers) -> Iterator[Row]:
-    """A row for each hunt on the learner's sheet."""
+    """Yields a row for each hunt on the learner's sheet."""
     name, sheet = message["learner"], message["value"] or {}
     unreadable = MESSAGE if message["fault"] else message["failed"]
     note = f"the sheet cannot be read: {unreadable}" if unreadable else sheet.get("unreadable", "")
@@ -212,7 +212,7 @@ def _of_learner(message: Mapping[str, Any], others: str, options: HuntOptions, w
 def _mend(
     answer: Answer, program: Program, sheet: Mapping[str, Any], options: HuntOptions, workers: Workers
 ) -> tuple[int, str]:
-    """The point for the mend, and a note on why there is none."""
+    """Returns the point for the mend, and a note on why there is none."""
     problem, text = program.hunt.problem, sheet["texts"].get(answer.file)
     if text is None:
         return 0, sheet["refused"].get(answer.file, f"no file {one_line(answer.file)}")

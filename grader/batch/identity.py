@@ -113,11 +113,11 @@ class Directory:
         return folded(word) in self._meant
 
     def meant(self, word: str) -> list[Person]:
-        """The learners whom a word may mean."""
+        """Returns the learners whom a word may mean."""
         return self._meant.get(folded(word), [])
 
     def find(self, word: str) -> Person | None:
-        """The learner whom a word means; None if there is none. Raises UsageError if there are several."""
+        """Returns the learner whom a word means; None if there is none. Raises UsageError if there are several."""
         people = self.meant(word)
         if len(people) > 1:
             named = ", ".join(sorted(repr(person.learner) for person in people))
@@ -130,12 +130,12 @@ class Directory:
         return tuple(word for word in own if self._meant[folded(word)] == [person])
 
     def near(self, word: str, most: int) -> list[str]:
-        """The words that are spelled most like another one."""
+        """Returns the words that are spelled most like another one."""
         return nearest(word, self._words, most)
 
 
 def named(store: Results, word: str) -> Person:
-    """The learner of a results folder whom a word means. Raises UsageError."""
+    """Returns the learner of a results folder whom a word means. Raises UsageError."""
     person = Directory(store.people().values()).find(word)
     if person is None:
         raise UsageError(f"{store.folder} has no learner {word!r}; name one as in results.csv.")

@@ -95,7 +95,7 @@ def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> In
 
 
 def _decoded(row: dict[str, Any]) -> IntakeItem:
-    """An item from the JSON values of `grader.batch.collect`."""
+    """Returns an item from the JSON values of `grader.batch.collect`."""
     source, time = row["submission"], row["submitted"]
     return IntakeItem(**{
         **row, "submission": Submission(*source) if source else None, "notes": tuple(row["notes"]),

@@ -28,7 +28,7 @@ class Filter:
     section: str | None = None
 
     def chosen(self, records: Sequence[Record]) -> list[Record]:
-        """The records that match. Raises UsageError if `problems` is not valid."""
+        """Returns the records that match. Raises UsageError if `problems` is not valid."""
         names = {problem.name for problem in catalog.select(self.problems)} if self.problems else None
         return [
             record
@@ -78,7 +78,7 @@ class _Stored:
 
 
 def lines(folder: Path, filter_: Filter) -> Iterator[str]:
-    """The lines to print. Raises UsageError if nothing has been graded yet, or if no result matches."""
+    """Yields the lines to print. Raises UsageError if nothing has been graded yet, or if no result matches."""
     stored = _Stored.of(folder)
     chosen = [
         record

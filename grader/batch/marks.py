@@ -37,7 +37,7 @@ class Grounds:
     def of(
         cls, problems: Sequence[Problem], seed: int, timeout: float | None, rules: Deadlines | None, *, best: bool
     ) -> "Grounds":
-        """The grounds of a batch."""
+        """Returns the grounds of a batch."""
         points = {problem.name: {check.name: check.points for check in problem.checks} for problem in problems}
         return cls({
             "seed": cache.digest([str(seed)]), "timeout": str(timeout), "rules": cache.digest([repr(rules)]),
@@ -75,7 +75,8 @@ class Causes:
     names: set[str]
 
     def graded_again(self) -> list[str]:
-        """The labels of the problems whose stored results no longer hold because of the course or its packages."""
+        """Returns the labels of the problems whose stored results no longer hold because of the course or its
+        packages."""
         return sorted(ProblemName(name.partition(":")[2]).label for name in self.names if name.startswith("semantics:"))
 
     def because(self, problem: str) -> str:
@@ -120,7 +121,7 @@ def _is_of_a_new_submission(store: Store, slot: Slot, then: Mark, now: Mark, *, 
 
 
 def lines(changes: Sequence[Change]) -> Iterator[str]:
-    """The changes for the terminal."""
+    """Yields the changes for the terminal."""
     for change in changes[:MOST_SHOWN]:
         yield f"Mark: {said(change)}."
     if len(changes) > MOST_SHOWN:

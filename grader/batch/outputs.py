@@ -110,7 +110,7 @@ def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
 
 
 def _raw_and_adjusted(records: Sequence[Record], folder: Path, name: str) -> Iterator[tuple[Path, Sequence[Record]]]:
-    """The file with the marks and, if lateness has changed any, one with the raw scores."""
+    """Yields the file with the marks and, if lateness has changed any, one with the raw scores."""
     yield folder / f"{name}.csv", records
     if any(record.mark != record.score for record in records):
         yield folder / f"{name}-raw.csv", [replace(record, adjusted=None) for record in records]

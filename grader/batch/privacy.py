@@ -17,7 +17,7 @@ _OF_AN_ATTEMPT = ("problem", "attempt", "file", "verdict", "score", "points", "s
 
 
 def exported(folder: Path, word: str) -> str:
-    """All that a results folder knows of a learner, as JSON, but nothing of secret cases. Raises UsageError."""
+    """Returns all that a results folder knows of a learner, as JSON, but nothing of secret cases. Raises UsageError."""
     stored = Results(folder)
     try:
         person = identity.named(stored, word)
@@ -59,7 +59,7 @@ def forget(folder: Path, word: str) -> str:
 
 
 def _files_about(folder: Path, learner: str, records: Iterable[Record]) -> list[Path]:
-    """The files of a results folder that name a learner, without those that are written again."""
+    """Returns the files of a results folder that name a learner, without those that are written again."""
     name = gradebook.filenames({record.learner for record in records} | {learner})[learner]
     reports = [folder / format_ / f"{name}.{FORMATS[format_][0]}" for format_ in FORMATS]
     books = [*gradebook.files_in(folder), *gradebook.files_in(folder / gradebook.EARLIER)]

@@ -272,7 +272,7 @@ def _send(canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> None:
 
 
 def _assignments(canvas: "Canvas", problems: Sequence[Problem], words: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """The assignment of each problem: the one that the user names, or the one of the problem's name. Raises
+    """Returns the assignment of each problem: the one that the user names, or the one of the problem's name. Raises
     UsageError."""
     listed = canvas.assignments()
     chosen: dict[str, str] = {}
@@ -373,11 +373,11 @@ class Canvas:
         self._opener = urllib.request.build_opener(_NoRedirect)
 
     def assignments(self) -> list[Mapping[str, Any]]:
-        """The assignments of the course."""
+        """Returns the assignments of the course."""
         return self._list(f"{self._api}/courses/{self.course}/assignments?per_page=100")
 
     def marks(self, identity: object, *, comments: bool = False) -> dict[str, Current]:
-        """The marks of an assignment, by user id; with `comments`, also these."""
+        """Returns the marks of an assignment, by user id; with `comments`, also these."""
         more = "&include[]=submission_comments" if comments else ""
         rows = self._list(f"{self._assignment(identity)}/submissions?per_page=100{more}")
         return {str(row["user_id"]): Current(_entered(row), bool(row.get("excused")), _written(row)) for row in rows}
@@ -417,7 +417,7 @@ class Canvas:
         return rows
 
     def _request(self, url: str, form: Mapping[str, str] | None = None) -> tuple[Any, str]:
-        """The decoded answer, and its links. Repeats a request that Canvas puts off. Raises UsageError."""
+        """Returns the decoded answer, and its links. Repeats a request that Canvas puts off. Raises UsageError."""
         data = urllib.parse.urlencode(form).encode() if form is not None else None
         for attempt in range(_TRIES):
             headers = {"Authorization": f"Bearer {self._token}"}
@@ -462,7 +462,7 @@ def _written(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _words(text: str) -> str:
-    """A comment as it is compared: Canvas may break its lines otherwise."""
+    """Returns a comment as it is compared: Canvas may break its lines otherwise."""
     return " ".join(text.split())
 
 

@@ -62,7 +62,7 @@ def tokens(texts: Mapping[str, Mapping[str, str]]) -> dict[str, Tokens]:
 
 
 def known(source: Path, problems: Sequence[str], failed: Callable[[str], None]) -> Iterator[Known]:
-    """The solutions of these problems in a folder or an archive: files, folders of them, or an export of earlier
+    """Yields the solutions of these problems in a folder or an archive: files, folders of them, or an export of earlier
     submissions.
 
     Calls `failed` with a sentence on each that cannot be read. Raises CommandError.
@@ -207,7 +207,7 @@ def _few(learner: Learner) -> Learner:
 
 
 def _empty_folders(source: Path) -> list[str]:
-    """The names of the folders in which there is nothing at all."""
+    """Returns the names of the folders in which there is nothing at all."""
     folders = (path for path in source.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != ".")
     return [folder.name for folder in folders if not any(folder.iterdir())]
 

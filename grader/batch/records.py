@@ -89,15 +89,15 @@ class Record:
         return whole(self.score if self.adjusted is None else self.adjusted)
 
     def redacted(self) -> "Record":
-        """The record as a table or a page may show it: the process of a submission that has run could have put numbers
-        of secret cases into any text."""
+        """Returns the record as a table or a page may show it: the process of a submission that has run could have put
+        numbers of secret cases into any text."""
         if self.report is None or not self.report.executed:
             return self
         report = redacted(self.report)
         return replace(self, report=report, message=report.summary())
 
     def told(self, reveal: Reveal) -> "Record":
-        """The record with the report as the learner may read it."""
+        """Returns the record with the report as the learner may read it."""
         return replace(self, report=told(self.report, reveal)) if self.report else self
 
     def row(self) -> list[Any]:
@@ -106,13 +106,13 @@ class Record:
 
 
 def total(records: Iterable[Record]) -> tuple[float, int]:
-    """The sum of the marks, and the most that it could be, without what the learners are excused from."""
+    """Returns the sum of the marks, and the most that it could be, without what the learners are excused from."""
     counting = [record for record in records if not record.excused]
     return whole(sum(record.mark for record in counting)), sum(record.points for record in counting)
 
 
 def by_learner(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """The records of each learner, in order."""
+    """Returns the records of each learner, in order."""
     grouped: dict[str, list[Record]] = {}
     for record in records:
         grouped.setdefault(record.learner, []).append(record)
@@ -185,7 +185,7 @@ class Person:
         return self.learner.removesuffix(f" ({self.ids[0]})") if self.ids else self.learner
 
     def knowing(self, other: "Person") -> "Person":
-        """The person, also with the ids of another one, who is the same."""
+        """Returns the person, also with the ids of another one, who is the same."""
         ids, canvas = (
             tuple(dict.fromkeys([*own, *others]))
             for own, others in ((self.ids, other.ids), (self.canvas, other.canvas))
@@ -194,7 +194,7 @@ class Person:
 
 
 def whole(mark: float) -> float:
-    """A mark as it is written: a whole number is an int."""
+    """Returns a mark as it is written: a whole number is an int."""
     return int(mark) if mark == int(mark) else mark
 
 
@@ -205,13 +205,13 @@ def collated(name: str) -> tuple[str, str]:
 
 
 def folded(text: str) -> str:
-    """An id or a name as it is compared: macOS writes an umlaut as two characters, and people write names in
+    """Returns an id or a name as it is compared: macOS writes an umlaut as two characters, and people write names in
     capitals."""
     return unicodedata.normalize("NFC", text).strip().casefold()
 
 
 def without_zeros(text: str) -> str:
-    """The same, without the leading zeros that a spreadsheet loses."""
+    """Returns the same, without the leading zeros that a spreadsheet loses."""
     return folded(text).lstrip("0") or folded(text)
 
 

@@ -14,7 +14,7 @@ Slot = tuple[str, str]  # learner, problem
 
 
 def by_section(rules: Deadlines | None, people: Sequence[Person]) -> dict[str, Deadlines]:
-    """The deadlines of each learner, who may be in a section of the roster that has its own."""
+    """Returns the deadlines of each learner, who may be in a section of the roster that has its own."""
     if rules is None:
         return {}
     of_section = {section: rules.for_section(section) for section in {person.section for person in people}}
@@ -22,7 +22,7 @@ def by_section(rules: Deadlines | None, people: Sequence[Person]) -> dict[str, D
 
 
 def past_due(records: Sequence[Record], people: Sequence[Person], rules: Deadlines | None) -> dict[Slot, bool]:
-    """Whether the due date of each learner for each problem is over, where there is one."""
+    """Returns whether the due date of each learner for each problem is over, where there is one."""
     own, now, directory = by_section(rules, people), datetime.now(UTC), Directory(people)
     words = {person.learner: directory.words(person) for person in people}
     slots = [(record.learner, record.problem) for record in records if record.learner in own]

@@ -117,7 +117,7 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
 def _tasks(
     to_store: Mapping[AttemptSlot, StoredAttempt], seed: int, timeout: float | None, least: Level
 ) -> tuple[list[Task], dict[AttemptSlot, list[AttemptSlot]]]:
-    """A task for each code to grade, and, for a task, the other attempts with the same code."""
+    """Returns a task for each code to grade, and, for a task, the other attempts with the same code."""
     texts: dict[str, dict[str, str]] = {}
     for (learner, _, _), attempt in to_store.items():
         texts.setdefault(learner, {}).update({similarity.digest(text): text for text in attempt.sources.values()})
@@ -144,8 +144,8 @@ def _nothing(intake: Intake, learner: str) -> str:
 
 
 def _with(store: Store, attempts: list[StoredAttempt], current: StoredAttempt, key: str) -> list[StoredAttempt]:
-    """The stored attempts and the current one, which becomes the newest. The same code keeps its result at another
-    time."""
+    """Returns the stored attempts and the current one, which becomes the newest. The same code keeps its result at
+    another time."""
     if any(attempt.attempt == current.attempt for attempt in attempts):
         store.make_newest(current.learner, current.problem, current.attempt)
         return attempts
@@ -191,7 +191,7 @@ def _slot(task: Task) -> AttemptSlot:
 
 
 def _attempt(item: IntakeItem, source: Submission | None) -> StoredAttempt:
-    """The attempt that an item is, without a result."""
+    """Returns the attempt that an item is, without a result."""
     return StoredAttempt(
         item.learner, item.problem, "", "", item.file, "", 0, catalog.load(item.problem).points, message=item.refused,
         notes="; ".join(item.notes), sources=dict(source.sources) if source else {},
@@ -200,7 +200,7 @@ def _attempt(item: IntakeItem, source: Submission | None) -> StoredAttempt:
 
 
 def _name(attempt: StoredAttempt) -> str:
-    """The name of an attempt's file in reports."""
+    """Returns the name of an attempt's file in reports."""
     return PurePosixPath(attempt.file).name
 
 
@@ -264,7 +264,7 @@ def _grade(
 
 
 def _result(future: Future[Graded], learner: str, faults: Faults) -> Graded | str:
-    """A result, or the sentence on an internal error. Raises CommandError, which concerns the class, and
+    """Returns a result, or the sentence on an internal error. Raises CommandError, which concerns the class, and
     BrokenProcessPool."""
     try:
         return future.result()
@@ -359,7 +359,7 @@ def _refused(attempt: StoredAttempt, verdict: Verdict, reason: str) -> StoredAtt
 
 
 def _of_checks(graded: Graded | str, kept: tuple[list[str], PublicReport] | None) -> Graded | str:
-    """The result, with only these checks replaced, where only some were to be graded again."""
+    """Returns the result, with only these checks replaced, where only some were to be graded again."""
     if kept is None or isinstance(graded, str):
         return graded
     names, report = kept
@@ -369,7 +369,7 @@ def _of_checks(graded: Graded | str, kept: tuple[list[str], PublicReport] | None
 
 
 def _graded(attempt: StoredAttempt, graded: Graded | str) -> StoredAttempt:
-    """The attempt with its result, or with the reason why it could not be graded."""
+    """Returns the attempt with its result, or with the reason why it could not be graded."""
     if isinstance(graded, str):
         return _refused(attempt, Verdict.ERROR, graded)
     report = graded.report

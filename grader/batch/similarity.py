@@ -42,7 +42,7 @@ _LAYOUT = {
 
 
 def _types(*names: str) -> set[int]:
-    """The token types of these names that this version of Python has."""
+    """Returns the token types of these names that this version of Python has."""
     return {getattr(tokenize, name) for name in names if hasattr(tokenize, name)}
 
 
@@ -86,7 +86,7 @@ class Piece:
 
 
 def read(texts: Mapping[str, str]) -> dict[str, tuple[str, list[int]]]:
-    """The tokens of texts by key, as JSON values. For a process that may take too long, or fail."""
+    """Returns the tokens of texts by key, as JSON values. For a process that may take too long, or fail."""
     return {key: (digest(without_comments(text)), sorted(sequences(text))) for key, text in texts.items()}
 
 
@@ -96,7 +96,7 @@ def digest(text: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """The text of a Python file with empty comments on the lines that hold nothing else.
+    """Returns the text of a Python file with empty comments on the lines that hold nothing else.
 
     Files that are equal then get equal reports: no report shows such a line, and the numbers of all other lines stay.
     """
@@ -182,12 +182,13 @@ def compared(pair: Pair, one: str, other: str) -> tuple[list[Piece], list[Piece]
 
 
 def sequences(text: str) -> Sequences:
-    """The sequences of LENGTH tokens of a Python text, up to its first syntax error."""
+    """Returns the sequences of LENGTH tokens of a Python text, up to its first syntax error."""
     return frozenset(_sequences([kind for kind, _, _ in _tokens(text)]))
 
 
 def reduced(tokens: Iterable[tokenize.TokenInfo]) -> Iterator[tuple[str, Place, Place]]:
-    """The tokens without layout, with all names, all numbers and all strings alike, and where each starts and ends.
+    """Yields the tokens without layout, with all names, all numbers and all strings alike, and where each starts and
+    ends.
 
     An f-string is one string.
     """
@@ -211,7 +212,7 @@ def reduced(tokens: Iterable[tokenize.TokenInfo]) -> Iterator[tuple[str, Place, 
 
 
 def _given(problem: Problem) -> Sequences:
-    """The sequences that learners share because the stub and the code on the page have them."""
+    """Returns the sequences that learners share because the stub and the code on the page have them."""
     blocks = [textwrap.dedent(block) for block in _BLOCK.findall(catalog.page_text(problem))]
     return frozenset[int]().union(*map(sequences, (catalog.stub_text(problem), *blocks)))
 
@@ -228,14 +229,14 @@ def _tokens(text: str) -> list[tuple[str, Place, Place]]:
 
 
 def _readable(text: str) -> str:
-    """A text of the same length without what Python 3.12's `tokenize` fails on: null, and carriage returns that end a
-    line."""
+    """Returns a text of the same length without what Python 3.12's `tokenize` fails on: null, and carriage returns that
+    end a line."""
     return re.sub(r"\r(?!\n)", "\n", text).replace("\0", " ")
 
 
 def _sequences(kinds: list[str]) -> list[int]:
-    """The sequence that begins at each token, as far as there are LENGTH tokens, as a hash that is the same in each
-    process."""
+    """Returns the sequence that begins at each token, as far as there are LENGTH tokens, as a hash that is the same in
+    each process."""
     parts = [" ".join(kinds[start : start + LENGTH]).encode() for start in range(len(kinds) - LENGTH + 1)]
     return [int.from_bytes(hashlib.blake2b(part, digest_size=8).digest(), "big") for part in parts]
 

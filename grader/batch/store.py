@@ -71,7 +71,7 @@ class Store(Results):
 
     @classmethod
     def existing(cls, folder: Path) -> "Store":
-        """The results of a folder that has some, to write. Raises UsageError if it has none."""
+        """Returns the results of a folder that has some, to write. Raises UsageError if it has none."""
         Results(folder).close()
         return cls(folder)
 

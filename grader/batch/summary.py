@@ -80,19 +80,19 @@ class Summary:
 
 
 def of(stored: Results) -> Summary:
-    """The summary of a results folder."""
+    """Returns the summary of a results folder."""
     summary = summarize(stored.records(), stored.unused(), stored.regrades(), stored.known())
     sections = {name: person.section for name, person in stored.people().items() if person.section}
     return replace(summary, about=about(stored), sections=sections, changes=stored.changes())
 
 
 def about(stored: Results) -> list[str]:
-    """The name of a class, when it was graded and what the deadlines were."""
+    """Returns the name of a class, when it was graded and what the deadlines were."""
     return [fact for name in ABOUT if (fact := stored.fact(name))]
 
 
 def by_learner_unused(unused: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """The files that were not used, as a reader needs them: of many of one learner, such as a whole bundle, the
+    """Yields the files that were not used, as a reader needs them: of many of one learner, such as a whole bundle, the
     first."""
     grouped: dict[str, list[tuple[str, str, str]]] = {}
     for row in unused:
@@ -112,7 +112,7 @@ def summarize(
     regrades: Sequence[Regrade] = (),
     known: Sequence[Known] = (),
 ) -> Summary:
-    """The summary of these records. Raises CommandError if the course lacks one of their problems."""
+    """Returns the summary of these records. Raises CommandError if the course lacks one of their problems."""
     by_problem: dict[str, list[Record]] = {}
     for record in records:
         by_problem.setdefault(record.problem, []).append(record)

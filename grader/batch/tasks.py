@@ -86,20 +86,20 @@ def grade(task: Task) -> Graded:
 
 
 def key(problem: Problem, sources: Mapping[str, str], filename: str, seed: int, timeout: float | None) -> str:
-    """A hash of everything that decides a result: the same key means the same verdict."""
+    """Returns a hash of everything that decides a result: the same key means the same verdict."""
     parts = [part for item in sorted(sources.items()) for part in item]
     return cache_.digest([semantics_of(problem.name), filename, str(seed), str(timeout), *parts])
 
 
 @cache
 def semantics_of(name: str) -> str:
-    """The fingerprint of what decides a verdict on a problem."""
+    """Returns the fingerprint of what decides a verdict on a problem."""
     return semantics.of(catalog.load(name))
 
 
 @cache
 def definition(name: str) -> str:
-    """A hash of a problem and of the grader, every file of them. The machines of a batch have the same."""
+    """Returns a hash of a problem and of the grader, every file of them. The machines of a batch have the same."""
     problem = catalog.load(name)
     definition_files = [path.read_bytes() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
     misconceptions = catalog.text_of(catalog.solution_path(problem).with_suffix(".toml"))

@@ -67,7 +67,7 @@ def examine(space: Workspace) -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """The versions of the packages that decide most, and what is wrong with any that the course requires."""
+    """Yields the versions of the packages that decide most, and what is wrong with any that the course requires."""
     for wish in map(Requirement, project.metadata().dependencies):
         if wish.marker and not wish.marker.evaluate():
             continue
@@ -115,7 +115,7 @@ def _isolation() -> Finding:
 
 
 def measured(workers: Workers) -> Isolation:
-    """The isolation as a worker measures it, in the same way as for a submission. Raises WorkerStartError."""
+    """Returns the isolation as a worker measures it, in the same way as for a submission. Raises WorkerStartError."""
     problem = catalog.problems()[0]
     session = Session(problem, workers.worker(submission.job(problem)), 60)
     try:

@@ -71,7 +71,8 @@ class Attempt:
 
     @classmethod
     def at(cls, space: Workspace, problem: Problem, file: Path | None, *, machine_readable: bool) -> "Attempt":
-        """The file that was named, or the one in the workspace, which is made from the stub if there is none."""
+        """Returns the file that was named, or the one in the workspace, which is made from the stub if there is
+        none."""
         if file is None:
             if space.add(problem):
                 click.echo(f"new   {space.file(problem)}\n", err=machine_readable)
@@ -80,7 +81,7 @@ class Attempt:
         return cls(problem, space, file, own, space.digest(problem))
 
     def play_command(self) -> str:
-        """The command that plays the file; empty for the usual one."""
+        """Returns the command that plays the file; empty for the usual one."""
         if self.own:
             return ""
         # A path is not broken into lines, so a long one is left to the reader.
@@ -188,7 +189,7 @@ def problem_(
 
 
 def _options(*, seed_file: Path | None, shows_cases: bool, **values: Any) -> GradeOptions:
-    """The options as they were given. Raises UsageError if the cases are to be secret and shown."""
+    """Returns the options as they were given. Raises UsageError if the cases are to be secret and shown."""
     if seed_file is None:
         return GradeOptions(**values)
     if shows_cases:
@@ -201,7 +202,7 @@ def _options(*, seed_file: Path | None, shows_cases: bool, **values: Any) -> Gra
 def _graded(
     attempt: Attempt, options: GradeOptions, format_: str | None, *, full: bool, html: Path | None
 ) -> "tuple[Report | None, GradeResponse]":
-    """The verdict and, where texts are not enough, the report that it is of."""
+    """Returns the verdict and, where texts are not enough, the report that it is of."""
     from grader.resident.messages import Display, GradeResponse, View
 
     views: tuple[View, ...] = ("json",) if format_ else ("terminal", "arrays") if full else ("terminal",)

@@ -61,7 +61,7 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
 
 
 def _row(problem: Any, standing: workspace.Standing, file: Path) -> dict[str, Any]:
-    """A problem as other programs read it, with the learner's state and points."""
+    """Returns a problem as other programs read it, with the learner's state and points."""
     return {
         "name": problem.name,
         "label": problem.label,

@@ -21,12 +21,13 @@ _DOCUMENTED = ("*.py", "wire/*.py", "worker/*.py")  # of the grader: what the au
 
 
 def is_available() -> bool:
-    """Whether this copy of the course has what the book is made from."""
+    """Returns whether this copy of the course has what the book is made from."""
     return _CONFIG.is_file()
 
 
 def cached() -> Path:
-    """The folder of the book of these very pages in the user's cache. It does not exist before the book is built."""
+    """Returns the folder of the book of these very pages in the user's cache. It does not exist before the book is
+    built."""
     total = hashlib.sha256()
     documents = (path for path in (ROOT / "docs").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
     course = selection.selected()

@@ -18,7 +18,7 @@ RECORDED = "outputs.zip"  # in a bundle, the public cases of a problem and the r
 
 
 def draw(problem: Problem, group: str, seed: int) -> list[Case]:
-    """The cases of one family, simplest first. The same seed gives the same cases.
+    """Returns the cases of one family, simplest first. The same seed gives the same cases.
 
     Every value that the family lists for a size is in a case, if there are as many cases as values. An only case is the
     simplest with seed 0. With another seed its sizes are drawn, so that they are as secret as the seed. Where the
@@ -52,7 +52,7 @@ def _column(options: list[int], draws: int, rng: np.random.Generator) -> list[in
 
 
 def draw_all(problem: Problem, seed: int) -> dict[str, list[Case]]:
-    """The cases of every family that a check uses."""
+    """Returns the cases of every family that a check uses."""
     return {group: draw(problem, group, seed) for group in sorted({check.cases for check in problem.checks})}
 
 
@@ -64,7 +64,7 @@ def drawn_once(name: str, seed: int) -> dict[str, list[Case]]:
 
 
 def recording(case: Case) -> bytes:
-    """A case as bytes."""
+    """Returns a case as bytes."""
     arrays = {name: value for name, value in case.values.items() if isinstance(value, np.ndarray)}
     others = {name: value for name, value in case.values.items() if name not in arrays}
     fields = {"scalars": others, "order": list(case.values), "sizes": dict(case.sizes), "seed": case.seed}
@@ -72,7 +72,7 @@ def recording(case: Case) -> bytes:
 
 
 def entry(group: str, number: int) -> str:
-    """The name of a case in the archive of the recordings."""
+    """Returns the name of a case in the archive of the recordings."""
     return f"cases/{group}/{number}"
 
 
@@ -90,7 +90,7 @@ def _recorded(problem: Problem, group: str) -> Iterator[Case]:
 
 
 def make(problem: Problem, group: str, sizes: Mapping[str, int], seed: int, case_seed: int) -> Case:
-    """The case with these sizes. Its arrays are drawn from both seeds."""
+    """Returns the case with these sizes. Its arrays are drawn from both seeds."""
     rng = np.random.default_rng([zlib.crc32(f"{problem.name}:{group}".encode()), seed, case_seed])
     values = problem.cases[group].make(sizes, rng)
     return Case(values, group, dict(sizes), _secret(group, sizes, seed, case_seed) if seed else case_seed)

@@ -47,7 +47,7 @@ class Misconception:
     see: str = ""
 
     def variants(self, source: str) -> dict[str, str]:
-        """The reference with the edit applied, one variant for each form, by name."""
+        """Returns the reference with the edit applied, one variant for each form, by name."""
         names = [self.name, *(f"{self.name}, form {number}" for number in range(2, len(self.replace) + 1))]
         return {name: source.replace(self.find, form, 1) for name, form in zip(names, self.replace, strict=True)}
 
@@ -62,23 +62,23 @@ def explained_by(problem: Problem, ideas: Sequence[str]) -> Problem | None:
 
 
 def part_of(problem: Problem) -> str:
-    """The title of the part of the course that the problem belongs to, as learners read it."""
+    """Returns the title of the part of the course that the problem belongs to, as learners read it."""
     listed = selected().by_name[problem.name]
     return f"{listed.part} (optional)" if listed.optional else listed.part
 
 
 def is_optional(problem: Problem) -> bool:
-    """Whether learners may leave out the part of the course that the problem belongs to."""
+    """Returns whether learners may leave out the part of the course that the problem belongs to."""
     return selected().by_name[problem.name].optional
 
 
 def names() -> list[ProblemName]:
-    """The names of all problems, in order."""
+    """Returns the names of all problems, in order."""
     return [listed.name for listed in selected().problems]
 
 
 def load(name: str) -> Problem:
-    """The problem with that exact name. Raises CourseError if there is none, or if its definition is broken."""
+    """Returns the problem with that exact name. Raises CourseError if there is none, or if its definition is broken."""
     return _loaded(selected(), name)
 
 
@@ -112,7 +112,7 @@ def _loaded(course: Course, name: str) -> Problem:
 
 
 def defined(folder: Path) -> Problem:
-    """The problem that `problem.py` in a folder defines. Raises CourseError if it is broken."""
+    """Returns the problem that `problem.py` in a folder defines. Raises CourseError if it is broken."""
     problem = getattr(_module(folder / "problem.py"), "PROBLEM", None)
     if not isinstance(problem, Problem):
         raise CourseError(f"{folder / 'problem.py'} must define PROBLEM = Problem(...).")
@@ -144,14 +144,14 @@ def _mistakes(problem: Problem) -> Iterator[str]:
 
 
 def probes_module(folder: Path) -> object | None:
-    """The `probes.py` in a problem's folder, imported; None if there is none. Only workers call this: it imports
-    JAX."""
+    """Returns the `probes.py` in a problem's folder, imported; None if there is none. Only workers call this: it
+    imports JAX."""
     path = folder / "probes.py"
     return _module(path) if path.is_file() else None
 
 
 def play_module(folder: Path) -> object:
-    """The `play.py` in a problem's folder, imported. Only workers call this: it imports JAX."""
+    """Returns the `play.py` in a problem's folder, imported. Only workers call this: it imports JAX."""
     return _module(folder / "play.py")
 
 
@@ -169,24 +169,25 @@ def _module(path: Path) -> object:
 
 
 def builds_on(problem: Problem) -> list[Problem]:
-    """The problems that a problem builds on, as far as this copy of the course has them."""
+    """Returns the problems that a problem builds on, as far as this copy of the course has them."""
     return [other for other in problems() if other.number in problem.builds_on]
 
 
 def needed_for(problem: Problem) -> list[Problem]:
-    """The problems that build on a problem."""
+    """Returns the problems that build on a problem."""
     return [other for other in problems() if problem.number in other.builds_on]
 
 
 def problems() -> list[Problem]:
-    """The problems whose definitions can be read, in order. Raises CourseError if there are none: see `unreadable`."""
+    """Returns the problems whose definitions can be read, in order. Raises CourseError if there are none: see
+    `unreadable`."""
     broken = unreadable()
     found = [load(name) for name in names() if name not in broken]
     return found or all_problems()
 
 
 def all_problems() -> list[Problem]:
-    """All problems, in order. Raises CourseError if the definition of one cannot be read."""
+    """Returns all problems, in order. Raises CourseError if the definition of one cannot be read."""
     return [load(name) for name in names()]
 
 
@@ -202,7 +203,7 @@ def unreadable() -> dict[ProblemName, str]:
 
 
 def find(word: str) -> Problem:
-    """The problem with that number (`7`, `07`, `p07`), slug, name or path of a learner's file.
+    """Returns the problem with that number (`7`, `07`, `p07`), slug, name or path of a learner's file.
 
     Raises UsageError, which suggests the nearest names or the range of the numbers, if there is none.
     """
@@ -235,7 +236,7 @@ def _nearest_to(text: str, known: Sequence[ProblemName]) -> str:
 
 
 def select(words: str) -> list[Problem]:
-    """The problems in a list such as `01-08,12`, in order. Raises UsageError."""
+    """Returns the problems in a list such as `01-08,12`, in order. Raises UsageError."""
     chosen: set[ProblemName] = set()
     for word in words.split(","):
         first, dash, last = word.strip().partition("-")
@@ -251,22 +252,22 @@ def select(words: str) -> list[Problem]:
 
 
 def page_text(problem: Problem) -> str:
-    """The text of the problem's page. Raises CourseError if it is missing."""
+    """Returns the text of the problem's page. Raises CourseError if it is missing."""
     return text_of(problem.folder / "page.md")
 
 
 def stub_text(problem: Problem) -> str:
-    """The text of the problem's stub. Raises CourseError if it is missing."""
+    """Returns the text of the problem's stub. Raises CourseError if it is missing."""
     return text_of(problem.folder / "stub.py")
 
 
 def solution_text(problem: Problem) -> str:
-    """The text of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
+    """Returns the text of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
     return text_of(solution_path(problem))
 
 
 def solution_for_learners(problem: Problem) -> str:
-    """The text of the reference. Raises UsageError if the course is private, or if this copy of it has none."""
+    """Returns the text of the reference. Raises UsageError if the course is private, or if this copy of it has none."""
     if selected().private:
         raise UsageError(
             f"The course {selected().title!r} is private: it shows its solutions to nobody. Ask your teacher."
@@ -280,12 +281,12 @@ def solution_for_learners(problem: Problem) -> str:
 
 
 def shows_solution(problem: Problem) -> bool:
-    """Whether learners can read the reference: a class's bundle has none, and a private course shows none."""
+    """Returns whether learners can read the reference: a class's bundle has none, and a private course shows none."""
     return has_solution(problem) and not selected().private
 
 
 def text_of(path: Path) -> str:
-    """The text of a file of a problem. Raises CourseError."""
+    """Returns the text of a file of a problem. Raises CourseError."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -295,7 +296,7 @@ def text_of(path: Path) -> str:
 
 
 def solution_path(problem: Problem) -> Path:
-    """The path of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
+    """Returns the path of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
     path = _solution_file(problem)
     if not path.is_file():
         raise CourseError(f"Problem {problem.label} cannot be graded here: its reference {path} is missing.")
@@ -321,7 +322,7 @@ def _beside(problem: Problem, folder: str) -> list[Path]:
 
 
 def references(problem: Problem) -> Callable[[str], str | None]:
-    """A function that reads references: of the selected course, or from the folder of this problem's. For
+    """Returns a function that reads references: of the selected course, or from the folder of this problem's. For
     `with_imports`."""
 
     def beside(name: str) -> str | None:
@@ -335,24 +336,25 @@ def references(problem: Problem) -> Callable[[str], str | None]:
 
 
 def has_solution(problem: Problem) -> bool:
-    """Whether the reference is there: a learner's bundle has none."""
+    """Returns whether the reference is there: a learner's bundle has none."""
     return _solution_file(problem).is_file()
 
 
 def reference_sources(problem: Problem) -> Mapping[str, str]:
-    """The sources of the reference and of the modules that it imports, by module name."""
+    """Returns the sources of the reference and of the modules that it imports, by module name."""
     return imports.with_imports(problem.name, solution_text(problem), references(problem))
 
 
 def core(problem: Problem) -> list[str]:
-    """The lines of the reference that a short review asks for, in blocks. Raises CourseError if the file is broken."""
+    """Returns the lines of the reference that a short review asks for, in blocks. Raises CourseError if the file is
+    broken."""
     blocks: list[str] = _toml(problem).get("core", [])
     return blocks
 
 
 def misconceptions_file(problem: Problem) -> dict[str, list[dict[str, Any]]]:
-    """The tables of the file with the problem's misconceptions, promises and claims. Raises CourseError if it is
-    broken."""
+    """Returns the tables of the file with the problem's misconceptions, promises and claims. Raises CourseError if it
+    is broken."""
     return {name: rows for name, rows in _toml(problem).items() if name != "core"}
 
 
@@ -373,7 +375,8 @@ def _toml(problem: Problem) -> dict[str, Any]:
 
 
 def misconceptions(problem: Problem) -> list[Misconception]:
-    """The problem's misconceptions, in order. Raises CourseError if their file or one of their edits is broken."""
+    """Returns the problem's misconceptions, in order. Raises CourseError if their file or one of their edits is
+    broken."""
     source = solution_text(problem)
     path = solution_path(problem).with_suffix(".toml")
     rows = misconceptions_file(problem).get("misconception", [])

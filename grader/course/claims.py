@@ -36,7 +36,7 @@ class Claim:
 
 
 def claims(problem: Problem) -> list[Claim]:
-    """The claims beside the reference, in order. Raises CourseError if one is malformed."""
+    """Returns the claims beside the reference, in order. Raises CourseError if one is malformed."""
     path = catalog.solution_path(problem).with_suffix(".toml")
     found = []
     for number, row in enumerate(catalog.misconceptions_file(problem).get("claim", []), 1):
@@ -49,7 +49,7 @@ def claims(problem: Problem) -> list[Claim]:
 
 
 def examples(problem: Problem) -> str:
-    """The examples of all claims, as the text of a page."""
+    """Returns the examples of all claims, as the text of a page."""
     return "\n\n".join(claim.example.strip("\n") for claim in claims(problem) if claim.example)
 
 
@@ -90,23 +90,23 @@ def _claims_of_nothing(units: Sequence[str], entries: Sequence[Claim]) -> Iterat
 
 
 def _claimed(unit: str, entries: Sequence[Claim], *, without: bool = False) -> bool:
-    """Whether a claim names a unit; `without` counts only those that say why they have no example."""
+    """Returns whether a claim names a unit; `without` counts only those that say why they have no example."""
     return any(unit.startswith(begin) for entry in entries if entry.because or not without for begin in entry.page)
 
 
 def _evidence(problem: Problem) -> str:
-    """All examples, of the page and of its claims, with what they print."""
+    """Returns all examples, of the page and of its claims, with what they print."""
     return "\n".join([*_EXAMPLE.findall(catalog.page_text(problem)), examples(problem)])
 
 
 def _units(markdown: str) -> list[str]:
-    """The sentences of a section, and the lines of its drawings and tables. Examples prove themselves."""
+    """Returns the sentences of a section, and the lines of its drawings and tables. Examples prove themselves."""
     text = _EXAMPLE.sub("", markdown)
     drawn = [one_line(line) for block in _FENCED.finditer(text) for line in block[2].splitlines() if line.strip()]
     return [*sentences(text), *drawn]
 
 
 def _plain(number: str) -> str:
-    """A number without commas between its thousands, and without zeros at the end of its decimals."""
+    """Returns a number without commas between its thousands, and without zeros at the end of its decimals."""
     plain = number.replace(",", "").lower()
     return plain.rstrip("0").rstrip(".") if "." in plain and "e" not in plain else plain

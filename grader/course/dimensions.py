@@ -38,7 +38,7 @@ class Dimension:
 
 
 def _numbers(case: Case, names: Callable[[str], bool]) -> Iterator[float]:
-    """The numbers of a case, among its inputs and its sizes, whose names are asked for."""
+    """Yields the numbers of a case, among its inputs and its sizes, whose names are asked for."""
     for name, value in [*case.values.items(), *case.sizes.items()]:
         if names(name) and isinstance(value, int | float | np.ndarray) and np.asarray(value).dtype.kind in "iuf":
             yield from (float(number) for number in np.asarray(value).ravel())
@@ -49,12 +49,12 @@ def _axes(case: Case) -> list[int]:
 
 
 def _whole(case: Case) -> list[int]:
-    """The case's sizes, and the whole numbers among its inputs."""
+    """Returns the case's sizes, and the whole numbers among its inputs."""
     return [value for value in [*case.sizes.values(), *case.values.values()] if type(value) is int]
 
 
 def _coprime(case: Case) -> bool:
-    """Whether the lengths of the case's axes are odd ones out: no two different ones share a factor."""
+    """Returns whether the lengths of the case's axes are odd ones out: no two different ones share a factor."""
     lengths = sorted({length for length in [*_axes(case), *case.sizes.values()] if length > 1})
     return len(lengths) > 1 and all(
         math.gcd(one, other) == 1 for place, one in enumerate(lengths) for other in lengths[:place]

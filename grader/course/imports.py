@@ -33,7 +33,7 @@ def syntax_tree(source: str | bytes) -> ast.Module:
 
 
 def parse(text: str) -> ast.Module | None:
-    """The syntax tree of a source; None if it is not valid Python, or too long to parse safely."""
+    """Returns the syntax tree of a source; None if it is not valid Python, or too long to parse safely."""
     if len(text) > _LONGEST_PARSED:
         return None
     try:
@@ -45,7 +45,7 @@ def parse(text: str) -> ast.Module | None:
 
 
 def imported_modules(text: str) -> list[str]:
-    """The course modules that a source imports anywhere, also inside functions.
+    """Returns the course modules that a source imports anywhere, also inside functions.
 
     Where the source does not parse, or is so long that parsing it takes a while, lines that look like imports count:
     its verdict must be about the syntax error, not about a missing module.
@@ -66,7 +66,7 @@ def imported_modules(text: str) -> list[str]:
 
 
 def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> Mapping[str, str]:
-    """The sources of a file and of all course modules that it imports, directly or not, by module name.
+    """Returns the sources of a file and of all course modules that it imports, directly or not, by module name.
 
     `beside` returns the text of a module in the same folder, or None.
     """
@@ -114,6 +114,6 @@ def files(names: Iterable[str], root: Path) -> set[Path]:
 
 
 def _file(name: str, root: Path) -> Path | None:
-    """The file of a module below `root`; None if it is elsewhere."""
+    """Returns the file of a module below `root`; None if it is elsewhere."""
     base = root.joinpath(*name.split("."))
     return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)

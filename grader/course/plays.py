@@ -42,13 +42,13 @@ class Offer:
 
 
 def exists(problem: Problem) -> bool:
-    """Whether a problem has a play. Does not read it."""
+    """Returns whether a problem has a play. Does not read it."""
     return (problem.folder / FILE).is_file()
 
 
 def find(problem: Problem) -> Play | None:
-    """The play of a problem, or None if it has none. Raises CourseError if its constants are not what they should
-    be."""
+    """Returns the play of a problem, or None if it has none. Raises CourseError if its constants are not what they
+    should be."""
     path = problem.folder / FILE
     if not path.is_file():
         return None
@@ -92,7 +92,7 @@ def offer(problem: Problem, file: Path) -> Offer | None:
 
 
 def required(problem: Problem, text: str | None = None) -> Play:
-    """The play of a problem. Raises UsageError if it has none, or takes no text and gets one."""
+    """Returns the play of a problem. Raises UsageError if it has none, or takes no text and gets one."""
     play = find(problem)
     if play is None:
         raise UsageError(f"Problem {problem.label} has no play here: {problem.folder / FILE} is missing.")

@@ -38,13 +38,13 @@ class Promise:
 
 
 def sentences(markdown: str) -> list[str]:
-    """The sentences outside code blocks, on one line each. Items of lists and cells of tables are sentences of their
-    own."""
+    """Returns the sentences outside code blocks, on one line each. Items of lists and cells of tables are sentences of
+    their own."""
     return [sentence for block in _blocks(_FENCE.sub("\n", markdown)) for sentence in _split(block)]
 
 
 def bullets(markdown: str) -> list[str]:
-    """The items of the outermost lists, on one line each."""
+    """Returns the items of the outermost lists, on one line each."""
     items: list[str] = []
     for line in markdown.splitlines():
         if _ITEM.match(line):
@@ -55,19 +55,19 @@ def bullets(markdown: str) -> list[str]:
 
 
 def promising(problem: Problem) -> list[str]:
-    """The sentences of the page that promise something about inputs, outputs or the code."""
+    """Returns the sentences of the page that promise something about inputs, outputs or the code."""
     texts = page.sections(problem)
     found = [sentence for title in SECTIONS for sentence in sentences(texts.get(title, ""))]
     return [sentence for sentence in dict.fromkeys(found) if _PROMISING.search(_CODE.sub("`", sentence))]
 
 
 def pitfalls(problem: Problem) -> list[str]:
-    """The items of the page's section `Pitfalls`."""
+    """Returns the items of the page's section `Pitfalls`."""
     return bullets(page.sections(problem).get("Pitfalls", ""))
 
 
 def promises(problem: Problem) -> list[Promise]:
-    """The entries of the problem's promises, in order. Raises CourseError if one is broken."""
+    """Returns the entries of the problem's promises, in order. Raises CourseError if one is broken."""
     rows = catalog.misconceptions_file(problem).get("promise", [])
     path = catalog.solution_path(problem).with_suffix(".toml")
     for number, row in enumerate(rows, 1):
@@ -82,7 +82,7 @@ def promises(problem: Problem) -> list[Promise]:
 
 
 def covered(sentence: str, entries: Sequence[Promise]) -> bool:
-    """Whether a promise has an entry."""
+    """Returns whether a promise has an entry."""
     return any(entry.page == sentence for entry in entries)
 
 
@@ -109,13 +109,13 @@ def faults(problem: Problem, entries: Sequence[Promise]) -> Iterator[str]:
 
 
 def of_pitfall(bullet: str, misconceptions: Sequence[Misconception]) -> list[Misconception]:
-    """The misconceptions that a pitfall describes."""
+    """Returns the misconceptions that a pitfall describes."""
     return [item for item in misconceptions if any(bullet.startswith(one_line(start)) for start in item.pitfall)]
 
 
 def pitfall_faults(problem: Problem) -> Iterator[str]:
-    """The pitfalls without a misconception, and the misconceptions that name no pitfall of the page, or several at
-    once."""
+    """Yields the pitfalls without a misconception, and the misconceptions that name no pitfall of the page, or several
+    at once."""
     found, misconceptions = pitfalls(problem), catalog.misconceptions(problem)
     for bullet in found:
         if not of_pitfall(bullet, misconceptions):

@@ -56,7 +56,7 @@ def create(word: str, title: str | None = None) -> tuple[ProblemName, list[Path]
 
 
 def texts_of(name: ProblemName, title: str) -> dict[str, str]:
-    """The texts of a new problem's files, by path below the course's folder."""
+    """Returns the texts of a new problem's files, by path below the course's folder."""
     values = {
         EXAMPLE: name,
         EXAMPLE.slug: name.slug,
@@ -91,7 +91,7 @@ def finished(text: str) -> str:
 
 
 def template(values: Mapping[str, str]) -> dict[str, str]:
-    """The texts of the template's files, by path. In both, each key of `values` is replaced by its value."""
+    """Returns the texts of the template's files, by path. In both, each key of `values` is replaced by its value."""
     known = re.compile("|".join(re.escape(key) for key in sorted(values, key=len, reverse=True)))
 
     def filled(text: str) -> str:
@@ -112,14 +112,14 @@ def open_items(problem: Problem) -> list[str]:
 
 
 def _source_files(problem: Problem) -> list[Path]:
-    """The text files of a problem that an author writes."""
+    """Returns the text files of a problem that an author writes."""
     own = sorted(path for path in problem.folder.glob("*") if path.suffix in (".md", ".py"))
     solution = sorted(problem.home.glob(f"solutions/{problem.name}.*"))
     return [*own, *solution, *catalog.styles(problem)]
 
 
 def _name(word: str) -> ProblemName:
-    """The name of the new problem. Raises UsageError."""
+    """Returns the name of the new problem. Raises UsageError."""
     match = _WORD.fullmatch(word)
     if not match or keyword.iskeyword(match[2]):
         raise UsageError(
@@ -144,7 +144,7 @@ def _name(word: str) -> ProblemName:
 
 
 def _used() -> dict[int, str]:
-    """A name or path for each number that is taken, relative to the course."""
+    """Returns a name or path for each number that is taken, relative to the course."""
     root = selected().root
     existing = (path for folder in (STYLES, "solutions", "problems") for path in (root / folder).glob("*"))
     numbered = ((_NUMBERED.match(path.name), path) for path in existing)
@@ -153,7 +153,7 @@ def _used() -> dict[int, str]:
 
 
 def _title(title: str) -> str:
-    """The title, if it can stand in a docstring and in a heading. Raises UsageError."""
+    """Returns the title, if it can stand in a docstring and in a heading. Raises UsageError."""
     if not title.strip() or not title.isprintable() or '"' in title or "\\" in title:
         raise UsageError(f"{title!r} is not a valid title: write one line without double quotes or backslashes.")
     if len(title) > LONGEST_TITLE:

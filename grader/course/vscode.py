@@ -67,7 +67,7 @@ def add(workspace: Path) -> tuple[list[Path], dict[Path, list[str]]]:
 
 
 def _text(path: Path) -> str:
-    """A file of the learner, which may hold comments and so need not be JSON. Empty if it cannot be read."""
+    """Returns a file of the learner, which may hold comments and so need not be JSON. Empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -198,8 +198,8 @@ class Workspace:
         )
 
     def digest(self, problem: Problem) -> str:
-        """A hash of the problem's file and of the course modules in the folder that it imports. Empty if there is no
-        file."""
+        """Returns a hash of the problem's file and of the course modules in the folder that it imports. Empty if there
+        is no file."""
 
         def text(name: str) -> str | None:
             try:
@@ -220,7 +220,7 @@ class Workspace:
         return self._standing(problem, self.progress())
 
     def next_problem(self, after: Problem | None = None) -> Problem | None:
-        """The first problem after this one that is not passed, else the first of all; None if all others are.
+        """Returns the first problem after this one that is not passed, else the first of all; None if all others are.
 
         Once a problem of another part is attempted, those of an optional part come last.
         """
@@ -234,7 +234,7 @@ class Workspace:
         return next(iter(in_turn), None)
 
     def instead_of(self, problem: Problem) -> Problem | None:
-        """The first required problem that is not passed, if this one is optional; otherwise None."""
+        """Returns the first required problem that is not passed, if this one is optional; otherwise None."""
         if not catalog.is_optional(problem):
             return None
         progress = self.progress()
@@ -280,7 +280,7 @@ class Workspace:
         return kept
 
     def _page_digests(self) -> dict[str, str]:
-        """A hash of each page as the course wrote it, by problem name."""
+        """Returns a hash of each page as the course wrote it, by problem name."""
         digests: dict[str, str] = {}
         for entry in self.entries():
             pages = entry.facts.get("pages") if entry.kind == "started" else None
@@ -290,7 +290,7 @@ class Workspace:
 
 
 def find(folder: str | None) -> Workspace:
-    """The workspace: the given folder, else the current one or the nearest one above it that has progress, else
+    """Returns the workspace: the given folder, else the current one or the nearest one above it that has progress, else
     `attempts`.
 
     Below the course's own folder, that is its `attempts` if it has progress.
@@ -307,7 +307,7 @@ def find(folder: str | None) -> Workspace:
 
 
 def digest_of(sources: Mapping[str, str]) -> str:
-    """A hash of a submission: of the texts of a file and of the course modules that it imports, by name."""
+    """Returns a hash of a submission: of the texts of a file and of the course modules that it imports, by name."""
     return _digest(json.dumps(dict(sources), sort_keys=True))
 
 
@@ -316,7 +316,7 @@ def _has_progress(folder: Path) -> bool:
 
 
 def _read(path: Path) -> str | None:
-    """The text of a file, or None if there is none. Raises NotRegularFileError."""
+    """Returns the text of a file, or None if there is none. Raises NotRegularFileError."""
     try:
         return files.read_regular(path, _LARGEST).decode("utf-8", "replace").replace("\r\n", "\n")
     except FileNotFoundError:

@@ -45,7 +45,7 @@ class Learner:
         self._judge.close()
 
     def problem(self, path: Path) -> Problem | None:
-        """The problem that a file is about, by its name."""
+        """Returns the problem that a file is about, by its name."""
         return catalog.load(path.stem) if path.suffix == ".py" and path.stem in catalog.names() else None
 
     def grade(self, path: Path) -> "Future[Report | None]":
@@ -89,7 +89,8 @@ class Learner:
         return page.as_text("\n\n".join([f"```python\n{code}\n```", *said]))
 
     def hint(self, path: Path) -> str:
-        """The next hint, which is recorded as one that the learner has seen if the file is that of a workspace."""
+        """Returns the next hint, which is recorded as one that the learner has seen if the file is that of a
+        workspace."""
         problem, space = self._required(path), Workspace(path.parent)
         hints, seen = page.hints(problem), max(space.hints_seen(problem), self._hints.get(path, 0))
         self._hints[path] = number = min(seen + 1, len(hints))
@@ -98,7 +99,7 @@ class Learner:
         return page.as_text(f"Hint {number} of {len(hints)}: {hints[number - 1]}")
 
     def page(self, path: Path) -> Path:
-        """The file with the page, in the workspace. Raises UsageError if there is none."""
+        """Returns the file with the page, in the workspace. Raises UsageError if there is none."""
         problem = self._required(path)
         found = path.parent / "pages" / f"{problem.name}.md"
         if not found.is_file():
@@ -106,7 +107,7 @@ class Learner:
         return found
 
     def has_failing_case(self, path: Path) -> bool:
-        """Whether the last verdict on the file shows a failing case."""
+        """Returns whether the last verdict on the file shows a failing case."""
         report = self._reports.get(path)
         return report is not None and report.counterexample is not None
 
@@ -115,7 +116,7 @@ class Learner:
         return script.write_beside(path, script.Tried.of(self._last_report(path)))[0]
 
     def report(self, path: Path) -> Path:
-        """The last verdict on the file as a web page with heat maps, in a temporary folder."""
+        """Returns the last verdict on the file as a web page with heat maps, in a temporary folder."""
         report = self._last_report(path)
         return self._write(f"verdict_p{report.problem.label}.html", html_report.document(report))
 
@@ -142,7 +143,7 @@ class Learner:
         return target
 
     def _last_report(self, path: Path) -> Report:
-        """The last verdict on the file, which is graded if there is none."""
+        """Returns the last verdict on the file, which is graded if there is none."""
         self._required(path)
         asked = self._asked.get(path)
         known = asked.result() if asked and not asked.done() else self._reports.get(path)
@@ -189,7 +190,7 @@ def _is_in_workspace(path: Path) -> bool:
 
 
 def _signature(stub: str, name: str) -> str:
-    """The heads of an entry in the stub: of a function, or of a class and its methods, with the shapes in their
+    """Returns the heads of an entry in the stub: of a function, or of a class and its methods, with the shapes in their
     annotations."""
     tree = imports.parse(stub)
     node = next((each for each in tree.body if getattr(each, "name", "") == name), None) if tree else None

@@ -22,7 +22,7 @@ HINT, PLAY, PAGE, REPORT, TRY = (f"gpt-kata.{name}" for name in ("hint", "play",
 
 
 def server() -> LanguageServer:
-    """The server, for the files of any workspace of the selected course."""
+    """Returns the server, for the files of any workspace of the selected course."""
     learner, showing = Learner(), asyncio.Lock()
     made = LanguageServer("gpt-kata", version("gpt-kata"))
 
@@ -140,7 +140,7 @@ def _diagnostic(finding: Finding) -> types.Diagnostic:
 
 
 def _line(number: int) -> types.Range:
-    """A whole line, by its number from 1."""
+    """Returns a whole line, by its number from 1."""
     return types.Range(types.Position(number - 1, 0), types.Position(number - 1, 1000))
 
 

@@ -167,7 +167,7 @@ def classroom50(directory: Path, problems: Sequence[Problem]) -> Iterator[str]:
 
 
 def _archived(folder: Path) -> int:
-    """The size of a folder as a compressed archive, in bytes."""
+    """Returns the size of a folder as a compressed archive, in bytes."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as archive:
         archive.add(folder, ".")
@@ -175,7 +175,7 @@ def _archived(folder: Path) -> int:
 
 
 def _course(problems: Sequence[Problem]) -> Iterator[tuple[str, bytes]]:
-    """The path and the content of each file of the course that a grader of these problems needs.
+    """Yields the path and the content of each file of the course that a grader of these problems needs.
 
     Of GPT Kata's solutions, only theirs and those that they import. A course of its own may include any of them.
     """
@@ -192,7 +192,7 @@ def _course(problems: Sequence[Problem]) -> Iterator[tuple[str, bytes]]:
 
 
 def _files(root: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """The path and the content of files, and of each file in folders, below a root folder."""
+    """Yields the path and the content of files, and of each file in folders, below a root folder."""
     for path in (path for name in names for path in (root / name, *sorted((root / name).rglob("*")))):
         if path.is_file() and path.suffix != ".pyc":
             yield path.relative_to(root).as_posix(), path.read_bytes()

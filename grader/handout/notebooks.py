@@ -60,8 +60,8 @@ def export(directory: Path, problems: Sequence[Problem], install: str | None) ->
 
 
 def notebook(problem: Problem, install: str, course: str = "") -> dict[str, Any]:
-    """The notebook of a problem, as nbformat 4.5 has it. `course` is the name of another course than the shipped
-    one."""
+    """Returns the notebook of a problem, as nbformat 4.5 has it. `course` is the name of another course than the
+    shipped one."""
     select = f"%env {selection.VARIABLE}={course}\n" if course else ""
     cells = [
         _cell("code", "install", _INSTALL.format(install=install, course=select)),
@@ -83,7 +83,8 @@ def _cell(kind: str, name: str, text: str) -> dict[str, Any]:
 
 
 def _page(problem: Problem) -> str:
-    """The page for a Markdown cell: formulas as MathJax reads them, and drawings as text, which no notebook strips."""
+    """Returns the page for a Markdown cell: formulas as MathJax reads them, and drawings as text, which no notebook
+    strips."""
     return page.FORMULAS.sub(
         lambda match: "\n\n".join(f"$${line}$$" for line in match[1].strip().splitlines()), page.without_hints(problem)
     )

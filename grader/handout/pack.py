@@ -44,7 +44,8 @@ def pack(
 
 @contextmanager
 def new_folder(directory: Path) -> Iterator[Path]:
-    """A temporary folder to fill, which becomes `directory` at the end. After an exception nothing is left of it.
+    """Yields a temporary folder to fill, which becomes `directory` at the end. After an exception nothing is left of
+    it.
 
     Raises UsageError if `directory` exists and is not empty, or cannot be written.
     """

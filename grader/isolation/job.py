@@ -63,7 +63,7 @@ class Launch:
     spare: bool = False
 
     def encode(self) -> dict[str, Any]:
-        """The message as JSON values."""
+        """Returns the message as JSON values."""
         return {
             "job": {
                 **asdict(self.job),
@@ -81,7 +81,7 @@ class Launch:
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Launch:
-        """The message from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
+        """Returns the message from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
         job = fields["job"]
         return cls(
             Job(**{

@@ -25,7 +25,7 @@ _SCOPES = 0b11  # abstract sockets of other processes, and signals to them, sinc
 
 
 def version() -> int:
-    """The version of the kernel's Landlock interface; 0 if the kernel has no Landlock."""
+    """Returns the version of the kernel's Landlock interface; 0 if the kernel has no Landlock."""
     if sys.platform != "linux":
         return 0
     return max(0, int(libc().syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)))

@@ -111,7 +111,7 @@ class WorkerProcess:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def cpu_seconds(self) -> float:
-        """The computing time of the worker and of all that it started, up to now, as the kernel counts it."""
+        """Returns the computing time of the worker and of all that it started, up to now, as the kernel counts it."""
         from grader.isolation.processes import cpu_seconds
 
         return cpu_seconds(self._tree().members())
@@ -318,7 +318,7 @@ def _start(module: str, sock: socket.socket, home: str, output: int | None = Non
 
 
 def inherited() -> socket.socket:
-    """The socket that `_start` passed to this process."""
+    """Returns the socket that `_start` passed to this process."""
     if sys.platform == "win32":  # sockets are not descriptors there
         return socket.fromshare(sys.stdin.buffer.read())
     return socket.socket(fileno=FD)

@@ -36,7 +36,7 @@ _OWN_PACKAGES = ("commandline", "grader", "harness")
 
 
 def folder() -> Path | None:
-    """The cache folder, created if needed: GRADE_CACHE, or a folder in the user's cache. None if it cannot be
+    """Returns the cache folder, created if needed: GRADE_CACHE, or a folder in the user's cache. None if it cannot be
     written."""
     return _usable(cache_folder("GRADE_CACHE"))
 
@@ -52,7 +52,7 @@ def _usable(path: Path) -> Path | None:
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
-    """A hash of the parts in order, including where each one ends."""
+    """Returns a hash of the parts in order, including where each one ends."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -78,7 +78,7 @@ def environment() -> str:
 
 
 def own_code(root: Path) -> Iterable[bytes]:
-    """The path and the content of every file of the grader, the harness and what they share, in order."""
+    """Yields the path and the content of every file of the grader, the harness and what they share, in order."""
     for package in _OWN_PACKAGES:
         for path in sorted((root / package).rglob("*")):
             if path.is_file() and path.parent.name != "__pycache__":
@@ -87,7 +87,7 @@ def own_code(root: Path) -> Iterable[bytes]:
 
 
 def read(key: str) -> Frame | None:
-    """The frame stored under `key`; None if there is none or its file is corrupt."""
+    """Returns the frame stored under `key`; None if there is none or its file is corrupt."""
     path = _path(key)
     if path is None:
         return None
@@ -113,7 +113,7 @@ def write(key: str, frame: Frame) -> None:
 
 
 def has(key: str) -> bool:
-    """Whether there is an entry under `key`."""
+    """Returns whether there is an entry under `key`."""
     path = _path(key)
     return path is not None and path.exists()
 

@@ -59,7 +59,7 @@ class ComparedLeaf:
         return int(np.count_nonzero(errors(self.idea, self.got, SAME) <= 1))
 
     def index(self, at: Index) -> Index:
-        """The index in the whole leaf of the value at `at`."""
+        """Returns the index in the whole leaf of the value at `at`."""
         return tuple(start + i for start, i in zip(self.start, at, strict=True))
 
     def window(self, widths: Sequence[int]) -> "ComparedLeaf":
@@ -121,7 +121,7 @@ class Counterexample:
 def compared(
     check: Check, mismatch: Mismatch | None, sides: Sequence[Sequence[Leaf]], tolerance: Tolerance
 ) -> list[ComparedLeaf]:
-    """The leaves of a check. `sides` are those of the reference, the submission and the misconception."""
+    """Returns the leaves of a check. `sides` are those of the reference, the submission and the misconception."""
     selected = [_selected(check, mismatch, side) for side in sides]
     expected, got, idea = ({leaf.path: leaf for leaf in leaves} for leaves in selected)
     differences = {item.path: item for item in mismatches(selected[0], selected[1], tolerance, check.compare)}
@@ -137,7 +137,7 @@ def compared(
 
 
 def _selected(check: Check, mismatch: Mismatch | None, leaves: Sequence[Leaf]) -> list[Leaf]:
-    """The leaves that the check compared. Measures are compared only where the values are right."""
+    """Returns the leaves that the check compared. Measures are compared only where the values are right."""
     selected = select(leaves, check.leaves)
     if check.measures and mismatch and mismatch.path not in {leaf.path for leaf in selected}:
         return values(leaves)

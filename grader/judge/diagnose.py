@@ -57,7 +57,7 @@ class Evidence:
 
 
 def tolerance_for(check: Check, got: Outcome) -> Tolerance:
-    """The tolerance of a check for an outcome: a gradient by finite differences is less exact."""
+    """Returns the tolerance of a check for an outcome: a gradient by finite differences is less exact."""
     return NUMERIC if got.numeric and check.leaves == "gradient" else check.tolerance
 
 
@@ -117,7 +117,7 @@ def _explaining(reference: Answers, first: Evidence, others: Sequence[Evidence])
 
 
 def _most(variants: Sequence[str], value: Callable[[str], float]) -> list[str]:
-    """The variants for which a value is largest."""
+    """Returns the variants for which a value is largest."""
     if len(variants) == 1:
         return list(variants)
     values = {variant: value(variant) for variant in variants}
@@ -125,8 +125,8 @@ def _most(variants: Sequence[str], value: Callable[[str], float]) -> list[str]:
 
 
 def _asked(reference: Answers, item: Evidence) -> Sequence[str]:
-    """The variants that may explain an outcome, after all have been asked for, so that they are computed one after
-    another."""
+    """Returns the variants that may explain an outcome, after all have been asked for, so that they are computed one
+    after another."""
     ideas = reference.misconceptions
     asked = [variant for variant in ideas if ideas[variant].raises or not item.outcome.failure]
     for variant in asked:
@@ -147,7 +147,7 @@ def _shares_run(item: Evidence, other: Evidence) -> bool:
 
 
 def _explains_first(reference: Answers, first: Evidence, variant: str, *, loosely: bool) -> bool:
-    """Whether a variant gives the first difference and all others there, and contradicts nothing.
+    """Returns whether a variant gives the first difference and all others there, and contradicts nothing.
 
     `loosely` takes numbers for the same that the check could not tell apart: low precision drifts.
     """
@@ -202,12 +202,13 @@ def _unexplained(reference: Answers, item: Evidence, variant: str, *, loosely: b
 
 
 def _same_failure(one: Failure, other: Failure, *, loosely: bool) -> bool:
-    """Whether two errors are the same; `loosely`, whatever their messages say, which may name sizes of a case."""
+    """Returns whether two errors are the same; `loosely`, whatever their messages say, which may name sizes of a
+    case."""
     return one.identity[: 2 if loosely else 3] == other.identity[: 2 if loosely else 3]
 
 
 def _wrong(reference: Answers, item: Evidence, outcome: Outcome) -> dict[str, Mismatch]:
-    """The leaves of a check at which an outcome differs from the reference, in the order of a report."""
+    """Returns the leaves of a check at which an outcome differs from the reference, in the order of a report."""
     known = _WRONG.setdefault(outcome, {})
     key = (item.check.name, item.case)
     if key not in known:
@@ -254,7 +255,7 @@ def _at(path: str, outcome: Outcome) -> list[Leaf]:
 
 
 def _lacks_a_module(wrong: Mapping[str, Mismatch], path: str, expected: Outcome, answer: Outcome) -> bool:
-    """Whether a submission lacks the whole module of a missing leaf, of which a variant has a part."""
+    """Returns whether a submission lacks the whole module of a missing leaf, of which a variant has a part."""
     module = path.rpartition(".")[0]
     whole = [leaf.path for leaf in select(expected.leaves, module)] if module else []
     lacking = all(each in wrong and wrong[each].kind == "missing" for each in whole)
@@ -297,8 +298,8 @@ def _distance(reference: Answers, failures: Sequence[Evidence], variant: str) ->
 def _pair(
     reference: Answers, explained: Sequence[Evidence], others: Sequence[Evidence], most: int, known: str = ""
 ) -> Diagnosis | None:
-    """Two misconceptions that together explain some of the evidence and contradict none; one of them is `known`, if
-    given.
+    """Returns two misconceptions that together explain some of the evidence and contradict none; one of them is
+    `known`, if given.
 
     Tries those pairs first whose effects on the first item, added or multiplied, come nearest to the learner's numbers.
     An idea without an effect there cannot be part of a pair.
@@ -364,7 +365,7 @@ def _gaps(plain: Outcome, alone: Iterable[Outcome], got: Outcome) -> NDArray[np.
 def _leaf_gaps(
     base: NDArray[Any] | None, have: NDArray[Any] | None, ideas: Sequence[NDArray[Any] | None]
 ) -> NDArray[np.float64]:
-    """The same for one leaf, which some outcomes may not have."""
+    """Returns the same for one leaf, which some outcomes may not have."""
     expected, got, *shapes = (None if array is None else array.shape for array in (base, have, *ideas))
     # The shape of the idea that changes it.
     gaps = np.array([[float(got != (two if one == expected else one)) for two in shapes] for one in shapes])

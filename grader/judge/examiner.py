@@ -69,7 +69,7 @@ class Examiner:
         return self._witness
 
     def probe(self, check: Check, case: Case) -> Outcome:
-        """The outcome of a check's probe on a case."""
+        """Returns the outcome of a check's probe on a case."""
         entries = forbidden_names.entries(self.problem, check)
         if entries not in self._refusals:
             self._refusals[entries] = forbidden_names.refusal(self.problem, self.submission, check)
@@ -167,7 +167,7 @@ class Examiner:
         return replace(outcome, leaves=[*own, *recorded.leaves], traced=False)
 
     def _program(self, check: Check, case: Case) -> Frame | Failure:
-        """The program of a probe. Cases with the same sizes have the same one."""
+        """Returns the program of a probe. Cases with the same sizes have the same one."""
         frame = probe_frame("", check, without_arrays(case), "trace")
         key = (check.run_key, encode(frame))
         if key not in self._programs:
@@ -183,7 +183,7 @@ class Examiner:
                 self._program(check, case)
 
     def _run(self, program: Frame, check: Check, case: Case) -> Outcome:
-        """The outcome of a program on a case, from the cache or from the witness.
+        """Returns the outcome of a program on a case, from the cache or from the witness.
 
         A witness that ran another program before could have been changed by it. So the key names the submission's other
         programs up to now, and no submission can change the results of a program that it does not hold itself.
@@ -201,7 +201,7 @@ class Examiner:
         return outcome if outcome.failure else replace(outcome, notes=notes_of(program))
 
     def _by_witness(self, frame: Frame) -> Outcome:
-        """The outcome of a request to the witness."""
+        """Returns the outcome of a request to the witness."""
         witness = self._sound_witness()
         outcome = witness.run(frame)
         return Outcome(failure=_of_program(outcome.failure)) if outcome.failure and witness.ended else outcome
@@ -218,8 +218,8 @@ class Examiner:
 
 
 def _needs_numbers(check: Check) -> bool:
-    """Whether a check accepts numbers only: a program would run where its time is not measured, and could not ask the
-    partner.
+    """Returns whether a check accepts numbers only: a program would run where its time is not measured, and could not
+    ask the partner.
 
     Such a check is not traced either, because the worker would learn about a case before its time is measured.
     """

@@ -21,7 +21,7 @@ AGREE = Tolerance(rtol=1e-4, atol=1e-4)
 
 
 def check(entry: str) -> Check:
-    """A check without points that asks a worker for the recorded values."""
+    """Returns a check without points that asks a worker for the recorded values."""
     return Check("submodules", 0, "submodules", {"entry": entry})
 
 
@@ -38,7 +38,7 @@ class Call:
         return self.name.rsplit(".call", 1)[0]
 
     def right(self, kind: str) -> bool:
-        """Whether all values of a kind (`in`, `out`) agree."""
+        """Returns whether all values of a kind (`in`, `out`) agree."""
         return all(agrees for name, agrees in self.agrees.items() if name.startswith(kind))
 
 
@@ -61,7 +61,7 @@ def first_faulty(
     sizes: Mapping[str, int] | None = None,
     again: Callable[[str], tuple[Leaf, Leaf, Mapping[str, int]] | None] = lambda path: None,
 ) -> Finding:
-    """The first submodule whose inputs are right and whose output is wrong.
+    """Returns the first submodule whose inputs are right and whose output is wrong.
 
     `used` are the parameters on which the output depends, if known. A submodule that a transformation such as `nnx.jit`
     copied is called unseen, but then its parameters are among them. `again` returns a leaf of a case with other sizes.
@@ -104,7 +104,7 @@ def _gradient_text(path: str) -> str:
 def _tree(
     expected: Sequence[Leaf], forward: Sequence[Call], uncalled: Sequence[str], faulty: str = ""
 ) -> tuple[Part, ...]:
-    """The submodules that the reference calls, the module itself first, each with its state."""
+    """Returns the submodules that the reference calls, the module itself first, each with its state."""
     paths = [
         leaf.path.removeprefix("calls.") for leaf in expected if leaf.path.startswith("calls.") and leaf.values.any()
     ]
@@ -143,7 +143,8 @@ def _sentences(path: str, calls: Sequence[Call]) -> list[str]:
 
 
 def _never_called(expected: Sequence[Leaf], got: Sequence[Leaf], used: Sequence[str]) -> list[str]:
-    """The outermost submodules that only the reference calls, and whose parameters have no effect on the output."""
+    """Returns the outermost submodules that only the reference calls, and whose parameters have no effect on the
+    output."""
     counts = [
         {leaf.path.removeprefix("calls."): bool(leaf.values.any()) for leaf in side if leaf.path.startswith("calls.")}
         for side in (expected, got)
@@ -165,13 +166,13 @@ def _leaf(path: str, leaves: Sequence[Leaf]) -> Leaf:
 
 
 def _inner_first_backward(calls: Sequence[Call]) -> list[Call]:
-    """The calls in the order of a backward pass, each inner submodule before the one around it."""
+    """Returns the calls in the order of a backward pass, each inner submodule before the one around it."""
     backward = calls[::-1]
     return sorted(backward, key=lambda call: -call.path.count(".") if call.path != WHOLE else 1)
 
 
 def _calls(expected: Sequence[Leaf], got: Sequence[Leaf], side: str) -> list[Call]:
-    """The calls that both programs made, in the reference's order."""
+    """Returns the calls that both programs made, in the reference's order."""
     got_by_path = {leaf.path: leaf for leaf in got}
     calls: dict[str, dict[str, bool]] = {}
     for leaf in expected:

@@ -117,7 +117,7 @@ class _File:
             self.runs.append(statement)
 
     def renamed(self, node: ast.AST) -> dict[str, str]:
-        """The names that a statement gives to a module of a library, as in `nn = jax.nn`."""
+        """Returns the names that a statement gives to a module of a library, as in `nn = jax.nn`."""
         if not (isinstance(node, ast.Assign) and is_module(dotted := self.dotted(node.value))):
             return {}
         return {target.id: dotted for target in node.targets if isinstance(target, ast.Name)}
@@ -142,7 +142,8 @@ class _File:
         return ""
 
     def by_texts(self, node: ast.Call) -> tuple[list[ast.expr], list[ast.expr]] | None:
-        """The arguments of a function of `BY_TEXTS`: objects, and names of attributes. None if another is called."""
+        """Returns the arguments of a function of `BY_TEXTS`: objects, and names of attributes. None if another is
+        called."""
         called, *arguments = [node.func, *node.args]
         if self.dotted(called) == "functools.partial" and arguments and id(node) in self.decorators:
             called, *arguments = arguments
@@ -152,7 +153,7 @@ class _File:
 
 
 def entries(problem: Problem, check: Check) -> tuple[str, ...]:
-    """The entries that the probe of a check calls. The text is the same for all checks with the same ones."""
+    """Returns the entries that the probe of a check calls. The text is the same for all checks with the same ones."""
     entry = check.options.get("entry")
     return (str(entry),) if entry else check.calls or tuple(one.name for one in problem.entries)
 
@@ -343,7 +344,8 @@ class _Reader:
 
 
 def _leads_elsewhere(ways: Sequence[str], rest: Sequence[str]) -> bool:
-    """Whether a full name is in no library that the grader knows, or leads from there to code that it cannot see.
+    """Returns whether a full name is in no library that the grader knows, or leads from there to code that it cannot
+    see.
 
     `rest` are the parts of the name after that of the library, and `ways` the names on the way to it, the library
     first.
@@ -369,7 +371,7 @@ def _plain(node: ast.AST, name: str) -> None:
 
 
 def _are_names(node: ast.AST) -> bool:
-    """Whether an expression is a tuple or a list of plain texts that can name attributes."""
+    """Returns whether an expression is a tuple or a list of plain texts that can name attributes."""
     texts = [getattr(part, "value", None) for part in node.elts] if isinstance(node, ast.Tuple | ast.List) else [None]
     return all(isinstance(text, str) and text.isidentifier() and not text.startswith("__") for text in texts) and (
         not FRAMES.intersection(texts)
@@ -377,13 +379,13 @@ def _are_names(node: ast.AST) -> bool:
 
 
 def _is_shape(node: ast.AST) -> bool:
-    """Whether an expression is a plain text of a shape."""
+    """Returns whether an expression is a plain text of a shape."""
     text = getattr(node, "value", None)
     return isinstance(text, str) and re.fullmatch(SHAPE, text) is not None
 
 
 def _literal(tree: ast.AST) -> set[str]:
-    """The variables that only loops over plain texts bind, as in `for name in ("gate", "up")`."""
+    """Returns the variables that only loops over plain texts bind, as in `for name in ("gate", "up")`."""
     targets, names = dict[int, str](), set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
@@ -401,7 +403,8 @@ def _literal(tree: ast.AST) -> set[str]:
 
 
 def _binds_name(node: ast.AST) -> bool:
-    """Whether a node gives `__name__` another value: then what is below `if __name__ == "__main__":` may run."""
+    """Returns whether a node gives `__name__` another value: then what is below `if __name__ == "__main__":` may
+    run."""
     bound = [getattr(node, field, None) for field in ("name", "asname", "rest")]
     if isinstance(node, ast.Name):
         bound = [node.id] if not isinstance(node.ctx, ast.Load) else []

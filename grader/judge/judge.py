@@ -76,20 +76,20 @@ class Comparison:
     _outcomes: dict[tuple[str, Case], Outcome] = field(default_factory=dict)
 
     def results(self) -> list[CheckResult]:
-        """The result of every check."""
+        """Returns the result of every check."""
         return [self.judge(check) for check in self.problem.checks]
 
     def first_failure(self) -> CheckResult | None:
-        """The first check that fails. The checks after it are not run."""
+        """Returns the first check that fails. The checks after it are not run."""
         return next((result for result in map(self.judge, self.problem.checks) if not result.passed), None)
 
     def misconception(self) -> Misconception | None:
-        """The misconception that reproduces the program's wrong outcomes, or two together, if there is one."""
+        """Returns the misconception that reproduces the program's wrong outcomes, or two together, if there is one."""
         found = self.diagnosis()
         return found.misconception if found else None
 
     def diagnosis(self) -> Diagnosis | None:
-        """The same, with the variant of the reference that has it."""
+        """Returns the same, with the variant of the reference that has it."""
         if not self.problem.long_runs:
             found = diagnose(self.reference, self.evidence)
             if found and (second := self._second_look()):
@@ -102,8 +102,8 @@ class Comparison:
         return diagnose(self.reference, evidence, most_pairs=0)
 
     def _second_look(self) -> Evidence | None:
-        """The first failing check on a case of other sizes, unless a check that fails has seen sizes that differ as
-        much.
+        """Returns the first failing check on a case of other sizes, unless a check that fails has seen sizes that
+        differ as much.
 
         On one case, two ideas may give the same number: with D = 2, 3 (D² + D) is 4 D² + D.
         """
@@ -136,14 +136,14 @@ class Comparison:
         return list(dict.fromkeys(note for item in self.evidence for note in item.outcome.notes))
 
     def outcome(self, check: Check, case: Case) -> Outcome:
-        """The program's outcome of a check's probe. Checks with the same probe share one run."""
+        """Returns the program's outcome of a check's probe. Checks with the same probe share one run."""
         key = (check.run_key, case)
         if key not in self._outcomes:
             self._outcomes[key] = self.probe(check, case)
         return self._outcomes[key]
 
     def _result(self, check: Check, case: Case) -> CheckResult:
-        """The result of one check on one case."""
+        """Returns the result of one check on one case."""
         expected = self.reference.ask(check, case)
         outcome = self.outcome(check, case)
         if outcome.failure:
@@ -167,7 +167,7 @@ class Comparison:
         return CheckResult(check, Verdict.FAIL, mismatch.sentence(), mismatch, case)
 
     def _agrees(self, check: Check, case: Case, outcome: Outcome) -> bool:
-        """Whether the output in an outcome is the one in the outcome of the check that it must agree with."""
+        """Returns whether the output in an outcome is the one in the outcome of the check that it must agree with."""
         if not check.agrees_with:
             return True
         other = next(item for item in self.problem.checks if item.name == check.agrees_with)
@@ -175,7 +175,7 @@ class Comparison:
         return compare(leaves[0], leaves[1], other.tolerance) is None
 
     def judge(self, check: Check) -> CheckResult:
-        """The result of one check on all its cases, up to the first case that fails."""
+        """Returns the result of one check on all its cases, up to the first case that fails."""
         for case in self.cases[check.cases]:
             result = self._result(check, case)
             self.evidence.append(Evidence(check, case, self.outcome(check, case), not result.passed, result.judged))
@@ -184,15 +184,15 @@ class Comparison:
         return result
 
     def error(self, item: Evidence) -> float:
-        """The error of an outcome, in units of its check's tolerance. Infinite where a program is needed and there is
-        none."""
+        """Returns the error of an outcome, in units of its check's tolerance. Infinite where a program is needed and
+        there is none."""
         if (item.check.traced or item.check.measures) and not item.outcome.traced:
             return float("inf")
         expected = select(self.reference.ask(item.check, item.case).result().leaves, item.check.leaves)
         return error(expected, select(item.outcome.leaves, item.check.leaves), item.check.tolerance, item.check.compare)
 
     def shrink(self, failed: CheckResult) -> CheckResult:
-        """The same failure on the smallest case that was found to show it."""
+        """Returns the same failure on the smallest case that was found to show it."""
         check, case = failed.check, failed.case
         if case is None or failed.mismatch is None or case is self.cases[check.cases][0]:
             return failed  # the first case is the simplest one
@@ -212,7 +212,7 @@ class Comparison:
         return smallest
 
     def first_faulty_submodule(self, failed: CheckResult) -> Finding:
-        """The first faulty submodule; nothing if the check does not compare a module's values."""
+        """Returns the first faulty submodule; nothing if the check does not compare a module's values."""
         entry, case = failed.check.options.get("entry", ""), failed.case
         if not (failed.mismatch and failed.mismatch.kind == "value" and failed.check.probe == "values" and case):
             return Finding()
@@ -230,8 +230,8 @@ class Comparison:
     def counterexample(
         self, failed: CheckResult, variant: str, tree: Sequence[Part], known: Case | None
     ) -> Counterexample | None:
-        """The arrays of a failure. `variant` is the misconception behind it, if any; its outcome on the case `known` is
-        known."""
+        """Returns the arrays of a failure. `variant` is the misconception behind it, if any; its outcome on the case
+        `known` is known."""
         check, case = failed.check, failed.case
         if case is None:
             return None
@@ -244,8 +244,8 @@ class Comparison:
         return Counterexample(case, leaves[:MOST_LEAVES], tolerance, tree, len(leaves[MOST_LEAVES:]))
 
     def relation(self, failed: CheckResult) -> str:
-        """A sentence on how the wrong values relate to the expected ones: those of the first difference, or else of
-        another leaf of the same run. Empty if they are not related."""
+        """Returns a sentence on how the wrong values relate to the expected ones: those of the first difference, or
+        else of another leaf of the same run. Empty if they are not related."""
         check, mismatch, case = failed.check, failed.mismatch, failed.case
         if mismatch is None or case is None or check.compare == "at_most" or check.words or check.measures:
             return ""
@@ -266,7 +266,7 @@ class Comparison:
         return right_part(want[mismatch.path], have[mismatch.path], check.tolerance)
 
     def _again(self, check: Check, case: Case, path: str) -> tuple[Leaf, Leaf, Mapping[str, int]] | None:
-        """A leaf of the reference and of the program on a case of other sizes."""
+        """Returns a leaf of the reference and of the program on a case of other sizes."""
         other = self.another_case(check, case)
         if other is None:
             return None
@@ -344,7 +344,7 @@ def _load(examiner: Examiner, submission: Submission, comparison: Comparison) ->
 
 
 def _run(comparison: Comparison, failure: Failure | None, listener: Listener) -> Iterator[CheckResult]:
-    """The result of every check; all of them fail if the file could not be loaded."""
+    """Yields the result of every check; all of them fail if the file could not be loaded."""
     for check in comparison.problem.checks:
         failed = failure and CheckResult(check, failure.verdict, failure.sentence())
         result = failed or comparison.judge(check)
@@ -418,7 +418,7 @@ def _earlier_failure(
     shared: Shared,
     listener: Listener,
 ) -> Report | None:
-    """The report on the first imported course module, by number, that fails its own checks.
+    """Returns the report on the first imported course module, by number, that fails its own checks.
 
     `verdict` is the submission's. A module that is still a stub counts as failing only if that is NOT ATTEMPTED.
     """
@@ -446,7 +446,7 @@ def _sizes_apart(one: Case, other: Case) -> int:
 
 
 def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mismatch | None:
-    """The first mismatch in the leaves that a check compares, with coded numbers as words."""
+    """Returns the first mismatch in the leaves that a check compares, with coded numbers as words."""
     expected_leaves, got_leaves = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
     if expected_leaves and not got_leaves:
         first = expected_leaves[0]
@@ -471,5 +471,5 @@ def _untraced(notes: Sequence[str]) -> str:
 
 
 def refused(problem: Problem, filename: str, verdict: Verdict, message: str) -> Report:
-    """The report on a file that was never run."""
+    """Returns the report on a file that was never run."""
     return Report(problem, filename, [CheckResult(check, verdict, message) for check in problem.checks])

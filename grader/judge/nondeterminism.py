@@ -26,12 +26,12 @@ Traced = Sequence[tuple[Frame, Frame | Failure]]
 
 
 def may_be(submission: Submission) -> bool:
-    """Whether a file mentions time or random numbers other than those of JAX."""
+    """Returns whether a file mentions time or random numbers other than those of JAX."""
     return any(_SOURCES.search(text) for text in submission.sources.values())
 
 
 def differs(submission: Submission, fresh: Session, traced: Traced) -> bool:
-    """Whether a fresh process, in which other random numbers are drawn, traces a request to another program."""
+    """Returns whether a fresh process, in which other random numbers are drawn, traces a request to another program."""
     if failure := fresh.load("", submission, draws=1):
         return failure.kind not in ("memory", "timeout", "processes")
     for request, before in traced[:MOST]:

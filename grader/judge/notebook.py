@@ -81,12 +81,13 @@ def of_session(earlier: Sequence[str], cell: str, entries: list[str]) -> str:
 
 
 def code(data: bytes) -> str:
-    """The text of all code cells. Raises NotebookError."""
+    """Returns the text of all code cells. Raises NotebookError."""
     return "\n".join(text for text, _ in _code_cells(data).values())
 
 
 def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
-    """The text and the tags of each code cell, by its position among all cells, from 1. Raises NotebookError."""
+    """Returns the text and the tags of each code cell, by its position among all cells, from 1. Raises
+    NotebookError."""
     try:
         code_cells: dict[int, tuple[str, list[Any]]] = {}
         for number, cell in enumerate(_cells(json.loads(_without_outputs(data))), 1):
@@ -132,7 +133,8 @@ def _without_outputs(data: bytes) -> bytes:
 
 
 def _cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
-    """The cells of a notebook. Before nbformat 4 they are in worksheets, and the text of a cell is its `input`."""
+    """Returns the cells of a notebook. Before nbformat 4 they are in worksheets, and the text of a cell is its
+    `input`."""
     if "worksheets" in notebook:
         return [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
     return list(notebook["cells"])
@@ -163,8 +165,8 @@ def _without_magics(text: str) -> str:
 
 
 def _after(line: str, quote: str, depth: int) -> tuple[str, int, bool]:
-    """The quotation mark that is open after a line, the number of open brackets, and whether a backslash continues the
-    line.
+    """Returns the quotation mark that is open after a line, the number of open brackets, and whether a backslash
+    continues the line.
 
     `quote` and `depth` are those before the line.
     """

@@ -137,7 +137,7 @@ class Reference:
         self._shares = True  # until it has waited in vain
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
-        """The future outcome of a check's probe on a case. `variant` is a key of `misconceptions`, or empty."""
+        """Returns the future outcome of a check's probe on a case. `variant` is a key of `misconceptions`, or empty."""
         key = (variant, check.run_key, case)
         if key not in self._answers:
             asked = _Asked(check, case, variant, self._cache_key(check, case, variant))
@@ -148,12 +148,12 @@ class Reference:
         return self._answers[key]
 
     def is_known(self, check: Check, case: Case) -> bool:
-        """Whether an output has been computed, now or for an earlier submission."""
+        """Returns whether an output has been computed, now or for an earlier submission."""
         answer = self._answers.get(("", check.run_key, case))
         return (answer is not None and answer.done()) or cache.has(self._cache_key(check, case, ""))
 
     def together(self, first: str, second: str) -> str | None:
-        """A new variant with the edits of two variants; None if their edits overlap."""
+        """Returns a new variant with the edits of two variants; None if their edits overlap."""
         source, name = self._variants[""], f"{first}, and {second}"
         edits = []
         for variant in (first, second):
@@ -174,7 +174,7 @@ class Reference:
             del self._answers[key]
 
     def examples(self, page: str) -> list[str]:
-        """A report on each of the page's examples that is false."""
+        """Returns a report on each of the page's examples that is false."""
         worker = self._workers[0]
 
         def run() -> list[str]:
@@ -189,7 +189,7 @@ class Reference:
         return worker.thread.submit(run).result()
 
     def submission(self, variant: str = "") -> Submission:
-        """The reference, or a variant of it, as a submission."""
+        """Returns the reference, or a variant of it, as a submission."""
         sources = {**self._plain.sources, self.problem.name: self._variants[variant]}
         return Submission(self._plain.filename, sources)
 
@@ -287,7 +287,7 @@ class Reference:
 
 
 def definition(problem: Problem) -> list[str]:
-    """The code of a problem that decides its numbers."""
+    """Returns the code of a problem that decides its numbers."""
     return [path.read_text() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
 
 
@@ -306,7 +306,7 @@ def cancel_all(reference: Answers, checks: Iterable[Check], cases: dict[str, lis
 
 
 def frame_of(outcome: Outcome) -> Frame:
-    """The frame in which a worker sends this outcome."""
+    """Returns the frame in which a worker sends this outcome."""
     failure = outcome.failure
     if failure is None:
         fields = {"notes": list(outcome.notes), "numeric": outcome.numeric, "traced": outcome.traced}

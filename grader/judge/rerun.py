@@ -45,7 +45,7 @@ def printed_numbers(stdout: str, problem: Problem, submission: Submission, faile
 
 
 def reason_for_nan(problem: Problem, submission: Submission, failed: CheckResult, start: Start) -> str:
-    """A sentence on where a NaN comes from, if the first difference is one."""
+    """Returns a sentence on where a NaN comes from, if the first difference is one."""
     mismatch = failed.mismatch
     if not mismatch or mismatch.kind != "value" or mismatch.got != "nan" or mismatch.expected == "nan":
         return ""

@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
 
 def overall(verdicts: Sequence[Verdict]) -> Verdict:
-    """The most severe verdict of some checks; NOT ATTEMPTED only if none passed."""
+    """Returns the most severe verdict of some checks; NOT ATTEMPTED only if none passed."""
     worst = max(verdicts, key=lambda verdict: verdict.severity)
     return Verdict.FAIL if worst is Verdict.NOT_ATTEMPTED and Verdict.PASS in verdicts else worst
 

@@ -90,7 +90,7 @@ class Failure:
         return self.kind, self.type, self.message
 
     def sentence(self) -> str:
-        """One line that says what went wrong and, if known, what to do."""
+        """Returns one line that says what went wrong and, if known, what to do."""
         where = f" ({self.frames[-1][0]}, line {self.frames[-1][1]})" if self.frames else ""
         message = self.message or "no message"
         match self.kind:
@@ -119,11 +119,11 @@ class Failure:
                 return f"{message}{where}"
 
     def line_in(self, file: str) -> int:
-        """The line of the innermost frame in a file; 0 if none is in it."""
+        """Returns the line of the innermost frame in a file; 0 if none is in it."""
         return next((line for name, line, _, _ in reversed(self.frames) if name == file), 0)
 
     def frames_text(self) -> str:
-        """The learner's own frames, and a caret under a syntax error."""
+        """Returns the learner's own frames, and a caret under a syntax error."""
         lines = []
         for file, line, function, code in self.frames:
             lines.append(f"{file}, line {line}{f', in {function}' if function else ''}")
@@ -215,19 +215,19 @@ class Session:
         return self._exchange(request, *expected)
 
     def run(self, request: Frame) -> Outcome:
-        """The outcome of a request that a worker answers with numbers."""
+        """Returns the outcome of a request that a worker answers with numbers."""
         answer = self._exchange(request, "reading")
         return Outcome(failure=answer) if isinstance(answer, Failure) else outcome_of(answer)
 
     def converse(self, request: Frame, reply: Callable[[Frame], Frame]) -> Outcome:
-        """The outcome of a request to a worker that asks questions before it answers with numbers."""
+        """Returns the outcome of a request to a worker that asks questions before it answers with numbers."""
         answer = self._exchange(request, "reading", "question")
         while isinstance(answer, Frame) and answer.kind == "question":
             answer = self._exchange(reply(answer), "reading", "question")
         return Outcome(failure=answer) if isinstance(answer, Failure) else outcome_of(answer)
 
     def examples(self, page: str) -> list[str] | Failure:
-        """A report on each of a page's examples that is false for the file loaded last."""
+        """Returns a report on each of a page's examples that is false for the file loaded last."""
         answer = self._exchange(Frame("examples", {"page": page}), "examples")
         return answer if isinstance(answer, Failure) else _texts(answer.fields.get("failures"))
 
@@ -270,7 +270,7 @@ class Session:
         return Failure("timeout", message=message, frames=frames)
 
     def _answer(self, clock: Clock) -> Frame:
-        """The next frame other than progress. Once the time is up, only the worker's report on that counts."""
+        """Returns the next frame other than progress. Once the time is up, only the worker's report on that counts."""
         try:
             answer = self._next_frame(clock)
         except ChannelError as error:
@@ -282,7 +282,7 @@ class Session:
         raise DeadlineExceededError("no answer in time")
 
     def _next_frame(self, clock: Clock) -> Frame:
-        """The next frame other than progress, which goes to `say`."""
+        """Returns the next frame other than progress, which goes to `say`."""
         for _ in range(MOST_PROGRESS):
             while not arrives(self.worker.sock, clock.deadline) and not clock.is_up():
                 pass  # it has more time
@@ -293,7 +293,7 @@ class Session:
         raise ChannelError(f"more than {MOST_PROGRESS} lines of progress")
 
     def _death(self) -> Failure:
-        """The reason why the process ended: the grader killed it, it ran out of memory, or it exited."""
+        """Returns the reason why the process ended: the grader killed it, it ran out of memory, or it exited."""
         limit = f"{self.worker.limits.memory >> 20} MiB"
         try:
             code = self.worker.wait(timeout=EXIT_SECONDS)
@@ -315,7 +315,7 @@ def _kind(worker: WorkerProcess) -> str:
 
 
 def probe_frame(variant: str, check: Check, case: Case, mode: Mode, measures: Sequence[str] = ()) -> Frame:
-    """The request for a probe. Its bytes are part of the key of a reference output in the cache.
+    """Returns the request for a probe. Its bytes are part of the key of a reference output in the cache.
 
     A submission's worker traces (`trace`) or, if that fails, runs the probe itself (`run`). A reference's worker traces
     it and runs the program like a witness (`both`). `eager` runs it without jit, and `until_nan` also stops at the
@@ -370,7 +370,7 @@ def in_stages(
 
 
 def without_arrays(case: Case) -> Case:
-    """The case without the numbers of its arrays, and without the seed, from which its parameters are drawn."""
+    """Returns the case without the numbers of its arrays, and without the seed, from which its parameters are drawn."""
     values: dict[str, Any] = dict(case.values)
     for key, value in case.values.items():
         if isinstance(value, np.ndarray):
@@ -388,12 +388,12 @@ def measured(problem: Problem, check: Check) -> list[str]:
 
 
 def notes_of(frame: Frame) -> list[str]:
-    """The notes in a worker's frame, made printable: they may come from a submission."""
+    """Returns the notes in a worker's frame, made printable: they may come from a submission."""
     return [printable(note)[:300] for note in _texts(frame.fields.get("notes"))]
 
 
 def outcome_of(frame: Frame) -> Outcome:
-    """The outcome that a worker's frame holds. Its texts may come from a submission."""
+    """Returns the outcome that a worker's frame holds. Its texts may come from a submission."""
     if frame.kind == "raised":
         return Outcome(failure=failure_from(frame.fields))
     numeric, traced = (frame.fields.get(key) is True for key in ("numeric", "traced"))
@@ -401,7 +401,7 @@ def outcome_of(frame: Frame) -> Outcome:
 
 
 def failure_from(fields: dict[str, Any]) -> Failure:
-    """The failure that a worker describes. Its texts may come from the submission: they are shortened and made
+    """Returns the failure that a worker describes. Its texts may come from the submission: they are shortened and made
     printable."""
 
     def text(key: str, limit: int) -> str:
@@ -420,7 +420,8 @@ def failure_from(fields: dict[str, Any]) -> Failure:
 
 
 def _without_course_files(message: str) -> str:
-    """A message of JAX without the sentences that name files of the course or of packages, where the error is not."""
+    """Returns a message of JAX without the sentences that name files of the course or of packages, where the error is
+    not."""
     folders = [str(path) for path in (ROOT / "grader", ROOT / "problems", selected().root / "problems")]
     folders.append("site-packages")
     if not any(folder in message for folder in folders):
@@ -430,7 +431,7 @@ def _without_course_files(message: str) -> str:
 
 
 def _progress(fields: dict[str, Any]) -> str:
-    """The progress of a long run, in words of the grader around the worker's numbers. Raises ChannelError."""
+    """Returns the progress of a long run, in words of the grader around the worker's numbers. Raises ChannelError."""
     match fields:
         case {"step": int(step), "steps": int(steps), "loss": float(loss)} if 0 <= step <= steps <= MOST_STEPS:
             return f"training: step {step:d} of {steps:d}, loss {loss:.3g}"

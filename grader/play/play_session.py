@@ -21,7 +21,7 @@ MOST_PROGRESS = 10_000  # reports
 
 
 def job(problem: Problem) -> Job:
-    """The job of a worker that plays."""
+    """Returns the job of a worker that plays."""
     return replace(submission_.job(problem), extension=ACTOR)
 
 
@@ -42,8 +42,8 @@ class Performance:
         self._session = Session(problem, workers.worker(job(problem)), PATIENCE * self.cpu_seconds)
 
     def __iter__(self) -> Iterator[Exhibit | Progress]:
-        """The exhibits, and reports of progress between them. Raises WorkerStartError, and CourseError if the play is
-        unsound."""
+        """Yields the exhibits, and reports of progress between them. Raises WorkerStartError, and CourseError if the
+        play is unsound."""
         try:
             self.failure = self._session.load("", self._submission)
             if self.failure is None:

@@ -81,7 +81,7 @@ def prove(problem: Problem, workers: Workers) -> Row:
 
 
 def first_seen(failures: Iterator[Failed]) -> list[Failed]:
-    """The first failed check that an owner could see; the first of all if each one tells the fault."""
+    """Returns the first failed check that an owner could see; the first of all if each one tells the fault."""
     found: list[Failed] = []
     for failed in failures:
         if not _tells(failed.result):
@@ -91,8 +91,8 @@ def first_seen(failures: Iterator[Failed]) -> list[Failed]:
 
 
 def _tells(result: CheckResult) -> bool:
-    """Whether the report on a failed check is a sentence of the course about the fault. One that compares two values is
-    none."""
+    """Returns whether the report on a failed check is a sentence of the course about the fault. One that compares two
+    values is none."""
     said = result.message if result.mismatch is None else result.mismatch.words
     return result.verdict is Verdict.FAIL and bool(said) and "expected" not in said
 
@@ -123,7 +123,7 @@ def _unfair_error(hunt: Hunt, result: CheckResult) -> str:
 
 
 def _has_the_idea(hunt: Hunt, failed: Failed, reference: Reference) -> bool:
-    """Whether the program gives what the reference gives with the same misconception."""
+    """Returns whether the program gives what the reference gives with the same misconception."""
     check, case = failed.result.check, failed.result.case
     if case is None:
         return False
@@ -138,7 +138,7 @@ def _has_the_idea(hunt: Hunt, failed: Failed, reference: Reference) -> bool:
 
 
 def offered(candidates: list[Hunt], seed: str, workers: Workers) -> Iterator[tuple[Program, list[CheckResult]]]:
-    """The programs of those hunts that are fair, with the checks that they fail, one after the other."""
+    """Yields the programs of those hunts that are fair, with the checks that they fail, one after the other."""
     for hunt in candidates:
         program = hunts.program(hunt, seed)
         reference = Reference(hunt.problem, workers)

@@ -59,7 +59,7 @@ class UnderWay:
 
 
 def recorded_hunts(entries: list[Entry]) -> list[UnderWay]:
-    """The hunts in a log, ended or not, in the order in which something was last noted of them.
+    """Returns the hunts in a log, ended or not, in the order in which something was last noted of them.
 
     An answer may be dated before the hunt that it is about: by another machine, or with `--today`.
     """
@@ -94,13 +94,15 @@ class HuntSpace(Workspace):
         return self.home.folder
 
     def under_way(self, problem: Problem | None = None) -> UnderWay | None:
-        """The hunt that the learner last saw or answered and that has not ended, of a problem if one is named."""
+        """Returns the hunt that the learner last saw or answered and that has not ended, of a problem if one is
+        named."""
         names = [problem.name] if problem else catalog.names()
         waiting = [each for each in recorded_hunts(self.home.entries()) if not each.ended and each.problem in names]
         return waiting[-1] if waiting else None
 
     def passed(self) -> list[Problem]:
-        """The problems whose hunts may be seen: those that were passed, where learners may read the reference."""
+        """Returns the problems whose hunts may be seen: those that were passed, where learners may read the
+        reference."""
         progress = self.home.progress()
         done = {name for name, row in progress.items() if row.verdict == "PASS"}
         return [problem for problem in catalog.problems() if problem.name in done and catalog.shows_solution(problem)]
@@ -148,7 +150,7 @@ class HuntSpace(Workspace):
         return recorded_hunts([entry])[0]
 
     def program(self, current: UnderWay) -> Program:
-        """The program of a hunt as it was given. Raises UsageError if the course no longer has it."""
+        """Returns the program of a hunt as it was given. Raises UsageError if the course no longer has it."""
         problem = catalog.load(current.problem)
         for hunt in hunts.of(problem):
             if hunt.id == current.hunt:
@@ -157,7 +159,7 @@ class HuntSpace(Workspace):
         raise UsageError("The course no longer has this hunt, so it has ended. `grade hunt` begins another one.")
 
     def answer_line(self, current: UnderWay, line: int) -> bool:
-        """Whether the line is one of the fault. Raises UsageError if the program has no such line."""
+        """Returns whether the line is one of the fault. Raises UsageError if the program has no such line."""
         program = self.program(current)
         if line > len(program.text.splitlines()) and line not in program.fault:
             raise UsageError(f"The program has {len(program.text.splitlines())} lines; there is no line {line}.")
@@ -165,7 +167,8 @@ class HuntSpace(Workspace):
         return line in program.fault
 
     def answer_idea(self, current: UnderWay, number: int) -> bool:
-        """Whether the idea, counted from 0, is the one behind the fault. Raises UsageError if there is no such idea."""
+        """Returns whether the idea, counted from 0, is the one behind the fault. Raises UsageError if there is no such
+        idea."""
         program = self.program(current)
         if number >= len(program.ideas):
             raise UsageError(f"There are {len(program.ideas)} ideas: {', '.join(LETTERS[: len(program.ideas)])}.")
@@ -173,7 +176,7 @@ class HuntSpace(Workspace):
         return number == program.answer
 
     def next_question(self, current: UnderWay) -> str:
-        """The next hint: a question. Empty after the last."""
+        """Returns the next hint: a question. Empty after the last."""
         if current.hints >= len(current.kind.questions):
             return ""
         question = current.kind.questions[current.hints]
@@ -201,8 +204,8 @@ _LONGEST_MEND = 4  # times the length of a hunt's program
 
 
 def is_rewrite(program: Program, text: str) -> bool:
-    """Whether a mended program changes much more than the fault. One that is several times as long does: it is not
-    compared."""
+    """Returns whether a mended program changes much more than the fault. One that is several times as long does: it is
+    not compared."""
     if len(text) > _LONGEST_MEND * len(program.text):
         return True
     needed = hunts.changed_lines(program.text, program.correct)
@@ -236,7 +239,7 @@ def _tries(right: list[bool]) -> str:
 
 
 def _numbers(lines: list[int]) -> str:
-    """The numbers of lines in words, those in a row as a range."""
+    """Returns the numbers of lines in words, those in a row as a range."""
     runs: list[list[int]] = []
     for line in lines:
         if runs and line == runs[-1][-1] + 1:

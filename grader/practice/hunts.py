@@ -71,8 +71,8 @@ class Program:
 
 
 def of(problem: Problem, *, styles: bool = True) -> tuple[Hunt, ...]:
-    """All hunts of a problem: those of the reference first, then those of other styles. None if each takes a long
-    run."""
+    """Returns all hunts of a problem: those of the reference first, then those of other styles. None if each takes a
+    long run."""
     if problem.long_runs or not catalog.has_solution(problem):
         return ()
     found = (*_of_reference(problem), *(_of_styles(problem) if styles else ()))
@@ -99,7 +99,8 @@ def _of_styles(problem: Problem) -> Iterator[Hunt]:
 
 
 def _is_one_fault(hunt: Hunt) -> bool:
-    """Whether the edit is in one or two places of few lines, and the result is Python that is another program."""
+    """Returns whether the edit is in one or two places of few lines, and the result is Python that is another
+    program."""
     changes = _changes(hunt.correct, hunt.broken)
     size = sum(max(last - first, end - start) for first, last, start, end in changes)
     if not 0 < len(changes) <= MOST_PLACES or size > MOST_LINES:
@@ -109,7 +110,7 @@ def _is_one_fault(hunt: Hunt) -> bool:
 
 
 def program(hunt: Hunt, seed: str) -> Program:
-    """The hunt with the names of a seed."""
+    """Returns the hunt with the names of a seed."""
     names = new_names([hunt.correct, hunt.broken], f"{seed}{hunt.id}")
     text, correct = disguised(hunt.broken, names), disguised(hunt.correct, names)
     wrong: set[int] = set()
@@ -120,13 +121,14 @@ def program(hunt: Hunt, seed: str) -> Program:
 
 
 def _changes(before: str, after: str) -> list[tuple[int, int, int, int]]:
-    """The places where two texts differ: first and last line before, first and last line after."""
+    """Returns the places where two texts differ: first and last line before, first and last line after."""
     matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
     return [each[1:] for each in matcher.get_opcodes() if each[0] != "equal"]
 
 
 def _whole(text: str, lines: set[int]) -> set[int]:
-    """The lines, with all lines of the statements that they belong to. Of a compound statement, only its head."""
+    """Returns the lines, with all lines of the statements that they belong to. Of a compound statement, only its
+    head."""
     found = set(lines)
     for node in ast.walk(imports.syntax_tree(text)):
         if isinstance(node, ast.stmt):
@@ -139,7 +141,7 @@ def _whole(text: str, lines: set[int]) -> set[int]:
 
 
 def _ideas(hunt: Hunt, seed: str) -> tuple[str, ...]:
-    """The right idea among others of the problem. Those that edit the same place are the most plausible."""
+    """Returns the right idea among others of the problem. Those that edit the same place are the most plausible."""
     own = hunt.misconception
     others = [other for other in catalog.misconceptions(hunt.problem) if not _is_like(other.name, own.name)]
     near = [other.name for other in others if other.find in own.find or own.find in other.find]
@@ -149,7 +151,7 @@ def _ideas(hunt: Hunt, seed: str) -> tuple[str, ...]:
 
 
 def _is_like(name: str, other: str) -> bool:
-    """Whether two ideas share half of their words or more: one may be a case of the other."""
+    """Returns whether two ideas share half of their words or more: one may be a case of the other."""
     one, two = set(name.split()), set(other.split())
     return len(one & two) >= len(one | two) / 2 or one <= two or two <= one
 
@@ -163,7 +165,7 @@ def changed_lines(before: str, after: str) -> int:
 
 
 def _statements(text: str) -> list[str]:
-    """A program as a line for each simple statement and each head of a compound one; its own lines if it is not
+    """Returns a program as a line for each simple statement and each head of a compound one; its own lines if it is not
     Python."""
     tree = imports.parse(text)
     if tree is None:

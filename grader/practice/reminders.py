@@ -41,7 +41,7 @@ def days(entries: Iterable[Entry]) -> Counter[date]:
 
 
 def calendar(entries: Iterable[Entry], today: date | None = None) -> list[list[tuple[date, int]]]:
-    """The last 53 weeks, each from Monday on, as days with how much was practiced on them. Ends with today."""
+    """Returns the last 53 weeks, each from Monday on, as days with how much was practiced on them. Ends with today."""
     today = today or log.now().date()
     done = days(entries)
     monday = today - timedelta(days=today.weekday(), weeks=WEEKS - 1)
@@ -62,7 +62,7 @@ _DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
 
 
 def calendar_text(entries: Iterable[Entry], width: int) -> list[str]:
-    """The calendar as text, a column for each week; as many of the last weeks as fit."""
+    """Returns the calendar as text, a column for each week; as many of the last weeks as fit."""
     weeks = calendar(entries)[-max(width - 5, 1) :]
     months, last = [" "] * (len(weeks) + 4), ""
     for column, week in enumerate(weeks):

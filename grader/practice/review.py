@@ -77,7 +77,7 @@ class UnderWay:
 
 
 def under_way(entries: list[Entry]) -> dict[str, UnderWay]:
-    """The reviews that have not ended, by the name of the problem."""
+    """Returns the reviews that have not ended, by the name of the problem."""
     found: dict[str, UnderWay] = {}
     for entry in entries:
         if entry.kind == "reviewing" and not entry.text("review"):
@@ -147,14 +147,14 @@ class ReviewSpace(Workspace):
         return under_way(self.entries()).get(problem.name)
 
     def clock(self, problem: Problem) -> Clock:
-        """The clock of the review that is under way."""
+        """Returns the clock of the review that is under way."""
         if problem.name not in self.clocks:
             current = self.under_way(problem)
             self.clocks[problem.name] = Clock(current.seconds if current else 0.0)
         return self.clocks[problem.name]
 
     def progress(self) -> dict[str, Progress]:
-        """The hints seen and the verdicts in the reviews that are under way."""
+        """Returns the hints seen and the verdicts in the reviews that are under way."""
         return {
             name: Progress(**{**vars(each.progress), "hints": each.hints})
             for name, each in under_way(self.entries()).items()
@@ -222,7 +222,7 @@ class ReviewSpace(Workspace):
 
 
 def text_of(problem: Problem, form: str) -> str:
-    """The file that a review begins with."""
+    """Returns the file that a review begins with."""
     return short_form.stub(problem) if form == CORE else catalog.stub_text(problem)
 
 

@@ -123,8 +123,8 @@ class RunSpace:
         return self.home.folder / FOLDER / f"run-{current.id[:4]}"
 
     def pieces(self) -> list[Problem]:
-        """The problems of the eight pieces. Raises UsageError unless all were passed, and their references may be
-        seen."""
+        """Returns the problems of the eight pieces. Raises UsageError unless all were passed, and their references may
+        be seen."""
         by_slug = {name.slug: name for name in catalog.names()}
         if missing := [slug for slug in PIECES if slug not in by_slug]:
             raise UsageError(f"This course has no whole runs to hunt in: it has no {missing[0]}.")
@@ -179,7 +179,7 @@ class RunSpace:
         raise UsageError("You have hunted in every run that there is.")
 
     def program(self, current: UnderWay) -> Program:
-        """The broken piece of a hunt. Raises UsageError if the course no longer has it."""
+        """Returns the broken piece of a hunt. Raises UsageError if the course no longer has it."""
         for hunt in possible(self.pieces()):
             if hunt.id == current.hunt:
                 return hunts.program(hunt, current.seed)
@@ -189,7 +189,7 @@ class RunSpace:
         current.add(self.home.record(kind, begun=current.id, **facts))
 
     def changed(self, current: UnderWay) -> list[Problem]:
-        """The pieces that the learner has changed."""
+        """Returns the pieces that the learner has changed."""
         broken = self.program(current).hunt
         texts = pieces_of(self.pieces(), broken, current.seed)
         folder = self.folder(current)
@@ -210,13 +210,14 @@ def train_sound(folder: Path, problems: list[Problem], seed: str) -> Evidence:
 
 
 def possible(problems: list[Problem]) -> Iterator[Hunt]:
-    """The hunts in whole runs: a misconception in the reference of one piece, which does not end in an exception."""
+    """Yields the hunts in whole runs: a misconception in the reference of one piece, which does not end in an
+    exception."""
     for problem in problems:
         yield from (hunt for hunt in hunts.of(problem, styles=False) if not hunt.misconception.raises)
 
 
 def pieces_of(problems: list[Problem], broken: Hunt | None, seed: str) -> dict[str, str]:
-    """The texts of all pieces in disguise, by name."""
+    """Returns the texts of all pieces in disguise, by name."""
     texts: dict[str, str] = {}
     for problem in problems:
         if broken and broken.problem.name == problem.name:

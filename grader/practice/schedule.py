@@ -71,7 +71,7 @@ class Memory:
 
 
 def rating(*, passed: bool, given_up: bool, gradings: int, slips: int) -> int:
-    """The rating that follows from how a problem was solved."""
+    """Returns the rating that follows from how a problem was solved."""
     if given_up or not passed:
         return AGAIN
     if slips >= MANY_SLIPS:
@@ -80,7 +80,7 @@ def rating(*, passed: bool, given_up: bool, gradings: int, slips: int) -> int:
 
 
 def reviews(entries: Iterable[Entry]) -> dict[str, list[Review]]:
-    """The reviews of each passed problem in order of time, by its name. Corrections of ratings are applied."""
+    """Returns the reviews of each passed problem in order of time, by its name. Corrections of ratings are applied."""
     before: dict[str, _Before] = {}
     found: dict[str, list[Review]] = {}
     corrected: dict[str, int] = {}
@@ -153,7 +153,7 @@ def due(found: Iterable[Memory], day: date | None = None) -> list[Memory]:
 
 
 def card_of(rows: Sequence[Review]) -> "Card":
-    """The FSRS card of a problem after these reviews."""
+    """Returns the FSRS card of a problem after these reviews."""
     from fsrs import Card, Rating, ReviewLog
 
     card = Card(card_id=1)

@@ -55,7 +55,7 @@ class Symptom:
 
 @cache
 def kinds() -> tuple[Kind, ...]:
-    """The kinds in the order in which they are tried."""
+    """Returns the kinds in the order in which they are tried."""
     rows = tomllib.loads(files(__package__).joinpath("symptoms.toml").read_text(encoding="utf-8"))["kind"]
     return tuple(
         Kind(
@@ -68,7 +68,8 @@ def kinds() -> tuple[Kind, ...]:
 
 
 def of(*failed: CheckResult) -> Symptom:
-    """The symptom of a program that failed these checks: that of the first one, unless another is more telling."""
+    """Returns the symptom of a program that failed these checks: that of the first one, unless another is more
+    telling."""
     found = [(next(kind for kind in kinds() if _fits(kind, result)), result) for result in failed]
     kind, result = next((each for each in found if each[0].is_telling), found[0])
     return Symptom(kind, _text(kind, result))
@@ -80,7 +81,7 @@ def _text(kind: Kind, result: CheckResult) -> str:
 
 
 def by_name(name: str) -> Kind:
-    """The kind with that name; the last one, which fits all, if there is none."""
+    """Returns the kind with that name; the last one, which fits all, if there is none."""
     return next((kind for kind in kinds() if kind.name == name), kinds()[-1])
 
 
@@ -161,7 +162,7 @@ def _dependence(mismatch: Mismatch) -> tuple[int, ...]:
 
 
 def _entry(check: Check) -> str:
-    """The function or class that a check calls; empty if there are several."""
+    """Returns the function or class that a check calls; empty if there are several."""
     names = check.calls or ([str(check.options["entry"])] if "entry" in check.options else [])
     return names[0] if len(names) == 1 else ""
 

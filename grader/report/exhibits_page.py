@@ -34,18 +34,18 @@ class _Measure:
 
 
 def document(title: str, heading: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
-    """A whole page with the exhibits of a play and its end, which needs no other file."""
+    """Returns a whole page with the exhibits of a play and its end, which needs no other file."""
     return html_report.page(title, heading, article(title, exhibits, end))
 
 
 def _macros() -> Any:
-    """The macros of the template."""
+    """Returns the macros of the template."""
     return html_report.environment().get_template("exhibits.jinja").module
 
 
 def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
-    """The exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title may be
-    empty."""
+    """Returns the exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title
+    may be empty."""
     figures = [*map(render, exhibits), ending(end)]
     return str(_macros().article(title, figures))
 
@@ -61,8 +61,8 @@ def offered(offer: Offer | None) -> str:
 
 
 def render(exhibit: Exhibit) -> str:
-    """The exhibit as one `<figure>`, to be shown with the STYLE of `html` inside of an `article`. All text in it is
-    escaped."""
+    """Returns the exhibit as one `<figure>`, to be shown with the STYLE of `html` inside of an `article`. All text in
+    it is escaped."""
     heads, rows = table(exhibit)
     macros = _macros()
     match exhibit:

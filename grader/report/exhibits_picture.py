@@ -15,7 +15,8 @@ _POINTS = 40
 
 
 def render(exhibit: Exhibit) -> Markup:
-    """The picture. Its shapes have the color of the text around it, or the classes `k0` to `k5` of curves and bars."""
+    """Returns the picture. Its shapes have the color of the text around it, or the classes `k0` to `k5` of curves and
+    bars."""
     match exhibit:
         case Story():
             shapes = _words([(len(token.text), _share(token.value, exhibit.strongest)) for token in exhibit.tokens])

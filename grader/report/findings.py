@@ -50,7 +50,7 @@ def of(report: Report, path: Path) -> list[Finding]:
 
 
 def lines(report: Report, path: Path) -> Iterator[str]:
-    """The findings as compilers print theirs, for an editor that reads them: `FILE:LINE:COL: error: MESSAGE`.
+    """Yields the findings as compilers print theirs, for an editor that reads them: `FILE:LINE:COL: error: MESSAGE`.
 
     Advice follows as `info`. A column is always 1.
     """
@@ -61,7 +61,7 @@ def lines(report: Report, path: Path) -> Iterator[str]:
 
 
 def text_of(path: Path) -> str:
-    """The text of a submission's file; empty if it cannot be read."""
+    """Returns the text of a submission's file; empty if it cannot be read."""
     try:
         return files.read_regular(path, submission.MAX_SIZE + 1).decode("utf-8", "replace")
     except (OSError, files.NotRegularFileError):
@@ -81,7 +81,7 @@ def _not_graded(report: Report) -> str:
 
 
 def _first_fix(earlier: Report, path: Path) -> tuple[Path, int, str]:
-    """The place in the file of an earlier problem, beside the one at `path`, that has to be fixed first."""
+    """Returns the place in the file of an earlier problem, beside the one at `path`, that has to be fixed first."""
     other = path.with_name(earlier.filename)
     line = source_lines.of(earlier, text_of(other)) if other.is_file() else 1
     return other, line, f"Check problem {earlier.problem.label} first: this problem builds on it."

@@ -81,7 +81,7 @@ class Figure:
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number in few characters: `-0.703`, `1.2e-7`, `-1e9`, `nan`."""
+    """Returns a number in few characters: `-0.703`, `1.2e-7`, `-1e9`, `nan`."""
     if not isinstance(value, float):
         return f"{value:.{digits}g}" if isinstance(value, complex) else str(value)
     digits -= digits == 3 and abs(value) < 0.01  # to keep columns narrow
@@ -138,7 +138,7 @@ class _Sides:
         self.focusable = MOST_FOCUSABLE
 
     def panels(self, at: Index) -> list[Panel]:
-        """The panels of the plane at these leading indices."""
+        """Returns the panels of the plane at these leading indices."""
         panels = []
         for name, values in self.sides.items():
             plane = np.atleast_2d(values[at])
@@ -153,7 +153,7 @@ class _Sides:
         return panels
 
     def listed(self) -> list[Listed]:
-        """The first wrong values."""
+        """Returns the first wrong values."""
         leaf = self.leaf
         if leaf.wrong is None or leaf.expected is None or leaf.got is None:
             return []
@@ -216,7 +216,7 @@ class Scale:
 
     @classmethod
     def of(cls, main: Values, other: Values | None = None) -> "Scale":
-        """The scale of `main`, extended to the values of `other` that are not far from it."""
+        """Returns the scale of `main`, extended to the values of `other` that are not far from it."""
         core = _core(main)
         low, high = (float(core.min()), float(core.max())) if core.size else (0.0, 0.0)
         if other is not None:
@@ -226,7 +226,7 @@ class Scale:
         return cls(low, high)
 
     def shade(self, value: float) -> str:
-        """The classes of a value."""
+        """Returns the classes of a value."""
         if np.isnan(value):
             return "nan"
         if not self.low <= value <= self.high:
@@ -236,7 +236,7 @@ class Scale:
 
 
 def _difference_shade(differences: Values) -> Shade:
-    """A diverging scale, with 0 in the middle."""
+    """Returns a diverging scale, with 0 in the middle."""
     core = _core(differences)
     most = float(np.abs(core).max()) if core.size else 0.0
 
@@ -256,7 +256,7 @@ def _no_shade(value: float) -> str:
 
 
 def _core(values: Values) -> Values:
-    """The finite values without the outliers."""
+    """Returns the finite values without the outliers."""
     finite = values[np.isfinite(values)]
     sizes = np.abs(finite[finite != 0])
     core: Values = finite[np.abs(finite) <= _OUTLIER * np.median(sizes)] if sizes.size else finite

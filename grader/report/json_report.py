@@ -102,7 +102,7 @@ class PublicReport:
 
     @classmethod
     def of(cls, report: Report) -> PublicReport:
-        """The public form of a report."""
+        """Returns the public form of a report."""
         misconception, earlier = report.misconception, report.earlier
         return cls(
             report.problem.name,
@@ -140,13 +140,13 @@ class PublicReport:
 
     @classmethod
     def refused(cls, problem: ProblemName | None, message: str) -> PublicReport:
-        """The report on a request that was refused, such as a missing file."""
+        """Returns the report on a request that was refused, such as a missing file."""
         return cls(
             problem, Verdict.ERROR, 0, 0, (CheckRow("request", False, 0, message, Verdict.ERROR),), executed=False
         )  # fmt: skip
 
     def report(self, filename: str) -> Report:
-        """The report that this is the public form of, without arrays, lines of code and its imports' reports.
+        """Returns the report that this is the public form of, without arrays, lines of code and its imports' reports.
 
         Raises CommandError if the course has no such problem.
         """
@@ -166,12 +166,12 @@ class PublicReport:
         return next((check for check in self.checks if not check.passed), None)
 
     def summary(self) -> str:
-        """The first check that did not pass, with the first line of its message. Empty if all passed."""
+        """Returns the first check that did not pass, with the first line of its message. Empty if all passed."""
         failed = self.first_failure
         return f"{failed.name}: {failed.message}".partition("\n")[0] if failed else ""
 
     def with_points(self, points: Mapping[str, int]) -> PublicReport:
-        """The same results with other points for each check, by its name."""
+        """Returns the same results with other points for each check, by its name."""
         checks = tuple(replace(check, points=points[check.name]) for check in self.checks)
         score = sum(check.points for check in checks if check.passed)
         return replace(self, checks=checks, score=score, points=sum(points.values()))
@@ -195,13 +195,13 @@ class PublicReport:
         )  # fmt: skip
 
     def encode(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Returns the report as JSON values."""
         return {"schema": SCHEMA, **asdict(self)}
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> PublicReport:
-        """The report from JSON values. Raises KeyError, TypeError or ValueError on anything that `encode` did not
-        make."""
+        """Returns the report from JSON values. Raises KeyError, TypeError or ValueError on anything that `encode` did
+        not make."""
         values = {key: value for key, value in fields.items() if key != "schema"}
         problem, misconception, earlier = values["problem"], values["misconception"], values["earlier"]
         return cls(**{
@@ -217,13 +217,14 @@ class PublicReport:
 
 
 def sentence(remark: str) -> str:
-    """A note or remark as a sentence. One that begins with a name of code, such as jax.jit, keeps its first letter."""
+    """Returns a note or remark as a sentence. One that begins with a name of code, such as jax.jit, keeps its first
+    letter."""
     begins_with_code = "." in remark.partition(" ")[0]
     return f"{remark}." if begins_with_code else f"{remark[:1].upper()}{remark[1:]}."
 
 
 def dumps(report: PublicReport) -> str:
-    """The report as one line of JSON."""
+    """Returns the report as one line of JSON."""
     return json.dumps(report.encode(), ensure_ascii=False, allow_nan=False)
 
 
@@ -241,7 +242,7 @@ def _counterexample(failed: CheckResult | None) -> dict[str, Any] | None:
 
 
 def _number(text: str) -> float | str:
-    """The text as a finite number; otherwise the text itself, such as a shape, `nan` or `split over model`."""
+    """Returns the text as a finite number; otherwise the text itself, such as a shape, `nan` or `split over model`."""
     try:
         value = float(text)
     except ValueError:
@@ -250,8 +251,8 @@ def _number(text: str) -> float | str:
 
 
 def inputs(case: Case) -> dict[str, Any]:
-    """The case's values by name. Arrays become nested lists, with non-finite numbers as text. Large arrays become a
-    text."""
+    """Returns the case's values by name. Arrays become nested lists, with non-finite numbers as text. Large arrays
+    become a text."""
     shown: dict[str, Any] = {}
     for name, value in case.values.items():
         if isinstance(value, np.ndarray):

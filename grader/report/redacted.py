@@ -28,7 +28,7 @@ _VERDICTS = {
 
 
 def redacted(report: PublicReport) -> PublicReport:
-    """A report with the verdict of each check, the kind of its mismatch, the learner's own errors, and the
+    """Returns a report with the verdict of each check, the kind of its mismatch, the learner's own errors, and the
     misconception.
 
     Leaves out all numbers of a case and all text from the process that ran it: a submission could hide inputs in the

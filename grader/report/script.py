@@ -42,7 +42,7 @@ class Tried:
 
     @classmethod
     def of(cls, report: Report, seed: int = 0) -> "Tried":
-        """The failing case of a report, or else the first case of the problem's first check."""
+        """Returns the failing case of a report, or else the first case of the problem's first check."""
         shown, failed = report.counterexample, report.first_failure
         if shown is None or failed is None:
             check = report.problem.checks[0]
@@ -50,13 +50,13 @@ class Tried:
         return cls(report.problem, failed.check, shown.case, _expected(shown), failed=True)
 
     def arrays(self) -> dict[str, Any]:
-        """The case and the expected arrays, as `grader.tryout.saved` reads them."""
+        """Returns the case and the expected arrays, as `grader.tryout.saved` reads them."""
         case = {f"case.{key}": np.asarray(value) for key, value in self.case.values.items()}
         return case | {f"expected.{path}": array for path, array in self.expected.items()}
 
 
 def name_of(problem: Problem) -> str:
-    """The name of the script for a problem."""
+    """Returns the name of the script for a problem."""
     return f"try_p{problem.label}.py"
 
 
@@ -87,7 +87,7 @@ class Script:
     data: dict[str, Values] = field(default_factory=dict)
 
     def text(self) -> str:
-        """The script. A comment at its end tells whether somebody has edited it."""
+        """Returns the script. A comment at its end tells whether somebody has edited it."""
         body = "\n".join(self._lines()) + "\n"
         return f"{body}\n{_MARK}{_digest(body)}\n"
 
@@ -150,8 +150,8 @@ class Script:
         ]  # fmt: skip
 
     def _entry(self) -> Entry | None:
-        """The entry to call. None if the check does more than compare what one call returns: then its own probe is
-        run."""
+        """Returns the entry to call. None if the check does more than compare what one call returns: then its own probe
+        is run."""
         check, problem = self.tried.check, self.tried.problem
         name = check.options.get("entry", "")
         if check.probe != "values" or check.leaves != "output" or "fill" in check.options or not name:
@@ -174,8 +174,8 @@ class Script:
         ]
 
     def _literal(self, key: str, value: Any) -> str:
-        """The value as Python. A large array, or one with values that Python has no literal for, is read from the data
-        file."""
+        """Returns the value as Python. A large array, or one with values that Python has no literal for, is read from
+        the data file."""
         if not isinstance(value, np.ndarray | np.generic):
             return repr(value) if not isinstance(value, float) or np.isfinite(value) else f"float({str(value)!r})"
         if value.size > MOST_LITERAL or (value.dtype.kind in "fc" and not np.isfinite(value).all()) or not value.size:
@@ -196,13 +196,13 @@ class Script:
 
 
 def _course() -> list[str]:
-    """The course of the script, if it is not the one that the grader comes with."""
+    """Returns the course of the script, if it is not the one that the grader comes with."""
     root = selection.selected().root
     return [] if root == ROOT else [selection.name_of(root)]
 
 
 def is_unchanged(text: str) -> bool:
-    """Whether a script is as `Script.text` wrote it."""
+    """Returns whether a script is as `Script.text` wrote it."""
     body, mark, digest = text.rpartition(f"\n{_MARK}")
     return bool(mark) and digest.strip() == _digest(body)
 

@@ -45,7 +45,7 @@ def connected(wants: str) -> Connection | None:
 
 
 def is_with_program() -> bool:
-    """Whether a program that stays, such as watch mode, has the resident judge of this course.
+    """Returns whether a program that stays, such as watch mode, has the resident judge of this course.
 
     One that was left behind gives way to any program that makes its own.
     """
@@ -57,7 +57,7 @@ def is_with_program() -> bool:
 
 
 def borrowed() -> "ForkServer | None":
-    """The fork server of a resident judge that runs the same course for this user; None if there is none."""
+    """Returns the fork server of a resident judge that runs the same course for this user; None if there is none."""
     connection = connected("fork server")
     if connection is None:
         return None

@@ -43,7 +43,7 @@ class Connection:
         self.sock.close()
 
     def is_own(self) -> bool:
-        """Whether the process at the other end belongs to this user, and is not a confined one."""
+        """Returns whether the process at the other end belongs to this user, and is not a confined one."""
         try:
             status = Path(f"/proc/{self.process}/status").read_text()
         except OSError:
@@ -52,8 +52,8 @@ class Connection:
         return self._user == os.getuid() and "NoNewPrivs:\t0" in status.splitlines()
 
     def is_left_behind(self) -> bool:
-        """Whether the process at the other end is a judge that a command has left behind, and no program that has
-        one."""
+        """Returns whether the process at the other end is a judge that a command has left behind, and no program that
+        has one."""
         try:
             return LEFT_BEHIND.encode() in Path(f"/proc/{self.process}/cmdline").read_bytes()
         except OSError:
@@ -111,7 +111,7 @@ class Connection:
 
 
 def runs(process: int) -> bool:
-    """Whether a process is there, and neither stopped nor dead."""
+    """Returns whether a process is there, and neither stopped nor dead."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -120,7 +120,8 @@ def runs(process: int) -> bool:
 
 
 def folder(*, create: bool = False) -> Path:
-    """The folder of the sockets. Raises OSError unless it is a folder, not a link, that only this user can enter."""
+    """Returns the folder of the sockets. Raises OSError unless it is a folder, not a link, that only this user can
+    enter."""
     path = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir(), f"gpt-kata-{os.getuid()}")
     if create:
         path.mkdir(mode=0o700, exist_ok=True)
@@ -131,7 +132,8 @@ def folder(*, create: bool = False) -> Path:
 
 
 def connect(path: Path) -> Connection | None:
-    """A connection to the judge that listens at a socket; None if there is none, or if it is not this user's."""
+    """Returns a connection to the judge that listens at a socket; None if there is none, or if it is not this
+    user's."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(WAIT)
     try:
@@ -147,7 +149,7 @@ def connect(path: Path) -> Connection | None:
 
 
 def connect_to_all() -> Iterator[tuple[Path, Connection]]:
-    """A connection to each judge of this user, of whatever course and version, with the path of its socket."""
+    """Yields a connection to each judge of this user, of whatever course and version, with the path of its socket."""
     if sys.platform != "linux":
         return
     try:

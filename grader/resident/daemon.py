@@ -69,7 +69,7 @@ def _lives(process: psutil.Process) -> bool:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[bool]:
-    """Whether this is the only such process for a course. Two commands may leave one behind at the same time."""
+    """Yields whether this is the only such process for a course. Two commands may leave one behind at the same time."""
     try:
         path = connection.folder(create=True) / f"{version.fingerprint()[:16]}.lock"
         file = path.open("w")

@@ -167,7 +167,7 @@ class GradeQueue:
                 publish(Failed(CommandError(f"Internal error (not your fault): {type(error).__name__}: {error}")))
 
     def _next(self) -> _Running | None:
-        """The request that has waited for the longest. None at the end."""
+        """Returns the request that has waited for the longest. None at the end."""
         with self._changed:
             self._running = None
             self._changed.wait_for(lambda: self._closed or self._waiting)

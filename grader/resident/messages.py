@@ -46,12 +46,12 @@ class GradeRequest:
     words: Mapping[str, list[str]] = field(default_factory=invocation.words)
 
     def encode(self) -> dict[str, Any]:
-        """The request as JSON values."""
+        """Returns the request as JSON values."""
         return asdict(self)
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Self:
-        """The request from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
+        """Returns the request from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
         options, display = GradeOptions.decode(fields["options"]), Display(**fields["display"])
         return cls(
             **{**fields, "submission": _submission(fields["submission"]), "options": options, "display": display}
@@ -81,12 +81,12 @@ class PlayRequest:
     words: Mapping[str, list[str]] = field(default_factory=invocation.words)
 
     def encode(self) -> dict[str, Any]:
-        """The request as JSON values."""
+        """Returns the request as JSON values."""
         return asdict(self)
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Self:
-        """The request from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
+        """Returns the request from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
         return cls(**{**fields, "submission": _submission(fields["submission"])})
 
 
@@ -113,12 +113,12 @@ class GradeResponse:
         space.remember(problem, verdict=self.verdict, score=self.score, digest=digest, mistake=self.mistake)
 
     def encode(self) -> dict[str, Any]:
-        """The response as JSON values."""
+        """Returns the response as JSON values."""
         return asdict(self)
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Self:
-        """The response from JSON values. Raises TypeError on anything that `encode` did not make."""
+        """Returns the response from JSON values. Raises TypeError on anything that `encode` did not make."""
         return cls(**fields)
 
 

@@ -51,7 +51,7 @@ class _Kept:
     cases: dict[int, CasesByGroup] = field(default_factory=dict)
 
     def drawn(self, seed: int) -> CasesByGroup:
-        """The cases of a seed: the same objects for every submission, so that the reference is asked once about
+        """Returns the cases of a seed: the same objects for every submission, so that the reference is asked once about
         each."""
         if seed not in self.cases:
             while len(self.cases) >= KEPT_SEEDS:
@@ -188,7 +188,8 @@ class Resident:
             self._spares, self._players = WorkerPool(self._fork_server), WorkerPool(self._fork_server)
 
     def worker(self, job: Job) -> WorkerProcess:
-        """A worker for something else than grading, such as a play. May be called while a submission is graded."""
+        """Returns a worker for something else than grading, such as a play. May be called while a submission is
+        graded."""
         with self._changing:
             self._worked = monotonic()
             return self._players.worker(job)

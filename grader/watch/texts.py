@@ -40,7 +40,7 @@ def status(state: State) -> str:
 
 
 def verdict(state: State, width: int) -> list[str]:
-    """The last verdict; above it, while the next one is computed, its checks up to now."""
+    """Returns the last verdict; above it, while the next one is computed, its checks up to now."""
     width = report_width(width)
     if state.error:
         return wrap(state.error, width)
@@ -53,7 +53,7 @@ def verdict(state: State, width: int) -> list[str]:
 
 
 def hints(shown: Sequence[str], count: int) -> list[str]:
-    """The hints that the learner has seen."""
+    """Returns the hints that the learner has seen."""
     text = "\n\n".join(f"**Hint {number} of {count}.** {hint}" for number, hint in enumerate(shown, 1))
     left = count - len(shown)
     more = f"Press h for the next hint; {left} left." if left else "There are no more hints. Press s for the solution."
@@ -61,7 +61,7 @@ def hints(shown: Sequence[str], count: int) -> list[str]:
 
 
 def problems(space: Workspace, words: str, width: int) -> list[tuple[Problem, str]]:
-    """The problems whose number, title, part or state contain all of the words, each as a line."""
+    """Returns the problems whose number, title, part or state contain all of the words, each as a line."""
     found, standings = [], space.standings()
     for problem in catalog.problems():
         state, points, _ = standings[problem.name]
@@ -76,7 +76,7 @@ def problems(space: Workspace, words: str, width: int) -> list[tuple[Problem, st
 
 
 def footer(keys: Mapping[str, str], width: int) -> str:
-    """The keys, in one line."""
+    """Returns the keys, in one line."""
     gap = "  " if len("  ".join(f"{key} {word}" for key, word in keys.items())) <= width else " "
     return gap.join(f"{bold(key)} {word}" for key, word in keys.items())
 
@@ -86,5 +86,5 @@ def bold(text: str) -> str:
 
 
 def report_width(width: int) -> int:
-    """The columns that a report takes on a screen of that width."""
+    """Returns the columns that a report takes on a screen of that width."""
     return min(max(width, NARROWEST), WIDEST)

@@ -103,7 +103,7 @@ class WatchSession:
         self._queue.request(Request(problem, self.space, partial(self._publish, problem)))
 
     def banner(self) -> str:
-        """A line below the problem's title; empty if there is nothing to say."""
+        """Returns a line below the problem's title; empty if there is nothing to say."""
         return self.followed or self._due
 
     def opening(self) -> str:
@@ -115,7 +115,7 @@ class WatchSession:
         return []
 
     def question(self) -> str:
-        """The question before a solution is shown to somebody who has not passed."""
+        """Returns the question before a solution is shown to somebody who has not passed."""
         return f"You have not passed problem {self.state.problem.label}. Press s again to give up and see the solution."
 
     def act(self, key: str) -> str:
@@ -132,14 +132,14 @@ class WatchSession:
         return self.space.standing(self.state.problem).passed
 
     def next_problem(self) -> Problem:
-        """The first problem after this one that is not passed, else the first one of all. Raises UsageError."""
+        """Returns the first problem after this one that is not passed, else the first one of all. Raises UsageError."""
         found = self.space.next_problem(self.state.problem)
         if found is None:
             raise UsageError("You have passed every other problem of the course.")
         return found
 
     def hints(self, *, more: bool) -> tuple[list[str], int]:
-        """The hints that the learner has seen, one more of them if asked for, and how many there are."""
+        """Returns the hints that the learner has seen, one more of them if asked for, and how many there are."""
         problem = self.state.problem
         hints, before = page.hints(problem), self.space.hints_seen(problem)
         seen = min(before + more, len(hints))
@@ -148,7 +148,7 @@ class WatchSession:
         return hints[:seen], len(hints)
 
     def editing(self, editor: str) -> list[str]:
-        """The command that opens the file in an editor. Raises UsageError."""
+        """Returns the command that opens the file in an editor. Raises UsageError."""
         try:
             command = shlex.split(editor)
         except ValueError as error:
@@ -158,8 +158,8 @@ class WatchSession:
         return [*command, str(self.file)]
 
     def solution(self) -> str:
-        """The reference. A learner who has not passed has now given up. Raises UsageError if this copy of the course
-        has none."""
+        """Returns the reference. A learner who has not passed has now given up. Raises UsageError if this copy of the
+        course has none."""
         text = catalog.solution_for_learners(self.state.problem)
         if not self.passed:
             self.space.remember(self.state.problem, given_up=True)
@@ -212,7 +212,7 @@ class WatchSession:
                     return
 
     def _stamps(self) -> dict[str, tuple[int, int]]:
-        """The time of modification and the size of each file that is watched."""
+        """Returns the time of modification and the size of each file that is watched."""
         stamps = {}
         for name in self._names:
             with contextlib.suppress(OSError):

@@ -42,7 +42,7 @@ class Leaf:
 
 
 def on_page(path: str) -> str:
-    """The name of a leaf in a report, which is that of the page: `balance` for `output.balance`, `work` for
+    """Returns the name of a leaf in a report, which is that of the page: `balance` for `output.balance`, `work` for
     `program.work`."""
     head, dot, part = path.removeprefix(PROGRAM).rpartition(OUTPUT)
     return head + part if dot and (not head or head.endswith(".")) else path.removeprefix(PROGRAM)
@@ -87,7 +87,7 @@ class Mismatch:
         return f"{self.name}{list(self.index)}" if self.index else self.name
 
     def sentence(self) -> str:
-        """The difference in one line: the problem's own words, if it has some."""
+        """Returns the difference in one line: the problem's own words, if it has some."""
         if self.words:
             return self.words
         match self.kind:
@@ -105,7 +105,7 @@ class Mismatch:
 
 
 def values(leaves: Iterable[Leaf]) -> list[Leaf]:
-    """The leaves that are values of a program: neither measures of it nor UNCHECKED."""
+    """Returns the leaves that are values of a program: neither measures of it nor UNCHECKED."""
     return [leaf for leaf in leaves if not leaf.path.startswith((PROGRAM, UNCHECKED))]
 
 
@@ -121,7 +121,7 @@ def to_be_equal(expected: Sequence[Leaf], got: Sequence[Leaf]) -> tuple[list[Lea
 
 
 def select(leaves: Iterable[Leaf], prefix: str) -> list[Leaf]:
-    """The leaves at or below `prefix`; an empty prefix selects all but UNCHECKED ones."""
+    """Returns the leaves at or below `prefix`; an empty prefix selects all but UNCHECKED ones."""
     if not prefix:
         return [leaf for leaf in leaves if not leaf.path.startswith(UNCHECKED)]
     return [leaf for leaf in leaves if leaf.path == prefix or leaf.path.startswith(prefix + ".")]
@@ -130,14 +130,15 @@ def select(leaves: Iterable[Leaf], prefix: str) -> list[Leaf]:
 def compare(
     expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close"
 ) -> Mismatch | None:
-    """The first mismatch, leaves before values, or None. `got` is untrusted: whatever it holds, nothing is raised."""
+    """Returns the first mismatch, leaves before values, or None. `got` is untrusted: whatever it holds, nothing is
+    raised."""
     return next(mismatches(expected, got, tolerance, how), None)
 
 
 def mismatches(
     expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close"
 ) -> Iterator[Mismatch]:
-    """One mismatch for each leaf that differs, in the order of `compare`."""
+    """Yields one mismatch for each leaf that differs, in the order of `compare`."""
     by_path = {leaf.path: leaf for leaf in got}
     expected_paths = {leaf.path for leaf in expected}
     missing = [leaf for leaf in expected if leaf.path not in by_path]
@@ -198,7 +199,7 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
 
 
 def errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "close") -> Values:
-    """The error of each value in units of the tolerance: above 1 is wrong, infinite for NaN.
+    """Returns the error of each value in units of the tolerance: above 1 is wrong, infinite for NaN.
 
     NaN matches only a NaN of the reference at the same place, and an infinity only itself. The absolute part of the
     tolerance grows with the leaf's root mean square, because the rounding error of a sum scales with its terms, even
@@ -222,7 +223,8 @@ def errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "clos
 
 
 def error(expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close") -> float:
-    """The largest error in units of the tolerance: up to 1 is correct. Infinite if paths, shapes or dtypes differ."""
+    """Returns the largest error in units of the tolerance: up to 1 is correct. Infinite if paths, shapes or dtypes
+    differ."""
     by_path = {leaf.path: leaf for leaf in got}
     if {leaf.path for leaf in expected} != set(by_path):
         return float("inf")
@@ -242,14 +244,14 @@ def _wide(values: Values | np.generic) -> Values:
 
 
 def _dtype_is_accepted(expected: str, got: str) -> bool:
-    """Whether `got` is the same dtype, or one that holds the same numbers: float64 for float32, other integers for
-    integers."""
+    """Returns whether `got` is the same dtype, or one that holds the same numbers: float64 for float32, other integers
+    for integers."""
     accepted = {"float32": {"float64"}, "int32": {"int64", "uint32", "int16", "int8"}, "uint32": {"int32", "int64"}}
     return got == expected or got in accepted.get(expected, set())
 
 
 def _apart(want: np.generic, have: np.generic) -> tuple[str, str]:
-    """Two different values as text, with as many digits as it takes to see that they differ."""
+    """Returns two different values as text, with as many digits as it takes to see that they differ."""
     texts = (_show(want, 7), _show(have, 7))
     for digits in range(8, 18):
         if texts[0] != texts[1]:
@@ -263,6 +265,6 @@ def _show(value: np.generic, digits: int) -> str:
 
 
 def _bound(value: np.generic, tolerance: Tolerance) -> str:
-    """The largest value that passes an `at_most` comparison."""
+    """Returns the largest value that passes an `at_most` comparison."""
     bound = float(value) + tolerance.atol + tolerance.rtol * abs(float(value))
     return f"at most {bound:.7g}" if np.asarray(value).dtype.kind == "f" else f"at most {math.floor(bound)}"

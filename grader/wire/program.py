@@ -87,7 +87,8 @@ class Program:
 
 
 def request(program: Frame, values: dict[str, Any], seed: int, measures: Sequence[str]) -> Frame:
-    """The request to a witness: run this program on a case, and measure it. `values` are the case's, by name."""
+    """Returns the request to a witness: run this program on a case, and measure it. `values` are the case's, by
+    name."""
     scalars = {key: value for key, value in values.items() if not isinstance(value, np.ndarray)}
     case = [Leaf(CASE + key, str(x.dtype), x) for key, x in values.items() if isinstance(x, np.ndarray)]
     fields = {key: program.fields.get(key) for key in ("inputs", "outputs", "devices")}
@@ -96,8 +97,8 @@ def request(program: Frame, values: dict[str, Any], seed: int, measures: Sequenc
 
 
 def decode(frame: Frame) -> tuple[Program, dict[str, np.ndarray[Any, Any]]]:
-    """The program in a request, and the case's arrays. Raises ChannelError on anything that `Program.frame` does not
-    make."""
+    """Returns the program in a request, and the case's arrays. Raises ChannelError on anything that `Program.frame`
+    does not make."""
     leaves = {leaf.path: leaf for leaf in frame.leaves}
     rows, outputs, devices = (frame.fields.get(key) for key in ("inputs", "outputs", "devices"))
     module = leaves.get(_MODULE)

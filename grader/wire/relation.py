@@ -34,7 +34,7 @@ Again = Callable[[], tuple[Leaf, Leaf, Sizes] | None]  # the same leaf of a case
 def relation(
     expected: Leaf, got: Leaf, tolerance: Tolerance, sizes: Sizes | None = None, again: Again = lambda: None
 ) -> str:
-    """A sentence on how all values of `got` follow from those of `expected`; empty if no relation was found.
+    """Returns a sentence on how all values of `got` follow from those of `expected`; empty if no relation was found.
 
     `sizes` are the case's numbers by name. A factor is given the name of one that explains it, if that also explains
     the factor of a case where this size has another value.
@@ -74,7 +74,8 @@ def _of_several(want: Values, have: Values, agree: Agree, name: "_Namer") -> str
 
 
 def right_part(expected: Leaf, got: Leaf, tolerance: Tolerance) -> str:
-    """A sentence on the rows, or else the columns, that are right where others are wrong; empty if there are none."""
+    """Returns a sentence on the rows, or else the columns, that are right where others are wrong; empty if there are
+    none."""
     if expected.shape != got.shape or _real(expected) is None or _real(got) is None:
         return ""
     wrong = errors(expected, got, tolerance) > 1
@@ -151,7 +152,7 @@ class _Namer:
     again: Again
 
     def __call__(self, factor: float) -> str:
-        """The name; empty if neither explains the factor, or several sizes do."""
+        """Returns the name; empty if neither explains the factor, or several sizes do."""
         sign = "-" if factor < 0 else ""
         found = [(name, form) for name, n in self.sizes.items() if n > 1 for form in _matching(factor, n)]
         if len(found) == 1 and self._holds_again(*found[0]):
@@ -174,7 +175,7 @@ class _Namer:
 
 
 def _matching(factor: float, n: int) -> list[str]:
-    """The forms of n that a factor is equal to, whatever its sign."""
+    """Returns the forms of n that a factor is equal to, whatever its sign."""
     forms = {"n": n, "1/n": 1 / n, "√n": n**0.5, "1/√n": n**-0.5}
     return [form for form, value in forms.items() if abs(abs(factor) / value - 1) < _CLOSE]
 
@@ -221,7 +222,7 @@ def _reordered(want: Values, have: Values, agree: Agree) -> str:
 
 
 def _order(want: Values, have: Values, axis: int, agree: Agree) -> Values | None:
-    """The place in `want` of each slice of `have` along an axis; None unless each is found exactly once."""
+    """Returns the place in `want` of each slice of `have` along an axis; None unless each is found exactly once."""
     n = want.shape[axis]
     if not 2 <= n <= _LONGEST_AXIS or n * want.size > _MOST_COMPARISONS or (want.ndim == 1 and n <= _FEWEST_DISTINCT):
         return None

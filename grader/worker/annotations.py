@@ -50,7 +50,7 @@ def _notes(operation: Any) -> list[str]:
 
 
 def _of_arguments(function: Any) -> Iterator[tuple[str, list[Any]]]:
-    """The attributes of the arguments and of the results of a function, by name."""
+    """Yields the attributes of the arguments and of the results of a function, by name."""
     for name in {"arg_attrs", "res_attrs"} & {str(each) for each in function.attributes}:
         given: Any = ir.ArrayAttr(function.attributes[name])
         yield name, [ir.DictAttr(one) for one in given]

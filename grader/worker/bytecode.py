@@ -38,7 +38,8 @@ class _Reader:
         return self.data[self.position - size : self.position]
 
     def number(self) -> int:
-        """A variable-length integer: the number of trailing zeros of the first byte is the number of further bytes."""
+        """Returns a variable-length integer: the number of trailing zeros of the first byte is the number of further
+        bytes."""
         first = self.take(1)[0]
         if first == 0:
             return int.from_bytes(self.take(8), "little")
@@ -47,7 +48,7 @@ class _Reader:
 
 
 def contents(data: bytes) -> Contents:
-    """The operations and strings of a program. Raises BytecodeError."""
+    """Returns the operations and strings of a program. Raises BytecodeError."""
     reader = _Reader(data)
     if reader.take(4) != MAGIC:
         raise BytecodeError("it does not start like MLIR bytecode")

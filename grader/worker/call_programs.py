@@ -50,8 +50,8 @@ class Stage:
 
 
 def stages(compiled: Compiled) -> list[Stage]:
-    """The stages of a program on several devices, in order. Operations on fewer elements than there are devices are
-    left out, because nobody splits these. A call is not: its function may hold more than it takes and returns."""
+    """Returns the stages of a program on several devices, in order. Operations on fewer elements than there are devices
+    are left out, because nobody splits these. A call is not: its function may hold more than it takes and returns."""
     parsed, devices = compiled.parsed, compiled.devices
     block = stablehlo.main_block(parsed)
     *operations, last = (view.operation for view in block.operations)

@@ -89,7 +89,7 @@ class _Computation:
 
 
 def collectives(text: str, devices: int, rates: Mapping[str, Sequence[Fraction]] | None = None) -> list[Collective]:
-    """Every collective in the text of an optimized program. `rates` are those of its loops and branches, from
+    """Returns every collective in the text of an optimized program. `rates` are those of its loops and branches, from
     `counting.rates`.
 
     Raises UncountableError if one is in a loop of unknown turns.
@@ -150,8 +150,8 @@ def _with_rates(
 
 
 def _is_written(text: str) -> bool:
-    """Whether a collective, or each of those that XLA has joined, has a name of `counting.plain`: `call.3/written_0`,
-    or `call.3/(written_0:written_2)`."""
+    """Returns whether a collective, or each of those that XLA has joined, has a name of `counting.plain`:
+    `call.3/written_0`, or `call.3/(written_0:written_2)`."""
     found = re.search(r'metadata=\{op_name="((?:[^":()]*/)?)\(?([^"]*?)\)?"', text)
     names = found[2].split(":") if found else []
     return bool(names) and all(re.fullmatch(rf"(?:.*/)?{WRITTEN}\d+", name) for name in names)

@@ -41,12 +41,13 @@ class Run:
 
 
 def has_control_flow(module: Any) -> bool:
-    """Whether a parsed program has loops or branches. If not, each of its functions runs as often as it is called."""
+    """Returns whether a parsed program has loops or branches. If not, each of its functions runs as often as it is
+    called."""
     return any(operation.name in (LOOP, *BRANCHES) for operation in stablehlo.operations(module))
 
 
 def with_counters(module: bytes) -> bytes:
-    """The program with counters, an int64 array, as one more output. Raises UncountableError."""
+    """Returns the program with counters, an int64 array, as one more output. Raises UncountableError."""
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
         _make_plain(parsed)
@@ -90,7 +91,8 @@ def _make_plain(parsed: Any) -> None:
 
 
 def runs(module: Any, counters: Sequence[int]) -> Iterator[Run]:
-    """Every operation of a parsed program outside of reducers, and how often it ran. `counters` are those of a run."""
+    """Yields every operation of a parsed program outside of reducers, and how often it ran. `counters` are those of a
+    run."""
     first = _first_counters(module)
     functions = stablehlo.functions(module)
     times = dict.fromkeys(functions, 0) | {"main": 1}
@@ -132,7 +134,8 @@ def rates(module: Any, counters: Sequence[int]) -> dict[str, list[Fraction]]:
 
 
 def _first_counters(module: Any) -> dict[Any, int]:
-    """The number of the first counter of each loop and branch, in the order of the operations of a parsed module."""
+    """Returns the number of the first counter of each loop and branch, in the order of the operations of a parsed
+    module."""
     first, used = {}, 0
     for operation in stablehlo.operations(module):
         if operation.name in (LOOP, *BRANCHES):
@@ -244,7 +247,7 @@ class _Instrumented:
 
 
 def _one_replicated(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The shardings of a manual computation, with one more value that is the same on all devices."""
+    """Returns the shardings of a manual computation, with one more value that is the same on all devices."""
     texts = {each: str(attributes[each]) for each in ("in_shardings", "out_shardings")}
     mesh = re.search(r"<(@[\w.$-]+|@\".*?\"), ", "".join(texts.values()))
     if not mesh:

@@ -43,8 +43,8 @@ _KINDS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], re.Pa
 
 
 def fields(error: BaseException, files: set[str]) -> dict[str, Any]:
-    """An exception as the learner sees it: its kind, type and first paragraph, and the frames of the learner's own
-    files."""
+    """Returns an exception as the learner sees it: its kind, type and first paragraph, and the frames of the learner's
+    own files."""
     said = _first_paragraph(error)
     if isinstance(error, SyntaxError) and error.filename in files:
         return _syntax_error(error, said)
@@ -102,7 +102,8 @@ def _message(kind: str, error: BaseException, said: str) -> str:
 
 
 def _first_paragraph(error: BaseException) -> str:
-    """The first paragraph of an exception's message. Raises nothing, even if the learner's own `__str__` does."""
+    """Returns the first paragraph of an exception's message. Raises nothing, even if the learner's own `__str__`
+    does."""
     try:
         text = str(error.msg if isinstance(error, SyntaxError) else error)
     except BaseException:

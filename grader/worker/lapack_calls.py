@@ -19,7 +19,7 @@ _Rule = Callable[[list[Shape], list[Shape], Mapping[str, str]], Shapes]
 
 
 def misfit(module: Any) -> str:
-    """The name of a routine that a parsed module calls with arrays of other shapes; empty if there is none."""
+    """Returns the name of a routine that a parsed module calls with arrays of other shapes; empty if there is none."""
     calls = ((each, cost.routine(each)) for each in stablehlo.operations(module))
     return next((name for call, name in calls if name and not _fits(call, name)), "")
 

@@ -86,7 +86,7 @@ class Partner(Protocol):
     code."""
 
     def answer(self, question: Any) -> Any:
-        """The answer to a question; both are JSON. Raises BadOutputError if nobody may ask that."""
+        """Returns the answer to a question; both are JSON. Raises BadOutputError if nobody may ask that."""
 
     def arrays(self) -> dict[str, Any]:
         """Returns the arrays that the partner has recorded."""
@@ -130,8 +130,8 @@ def prepare(folder: Path) -> ProblemRuntime:
 
 
 def extended(runtime: ProblemRuntime, job: Job) -> ProblemRuntime:
-    """The runtime with the job's extension, which is imported. No other worker is forked from a process that has done
-    so."""
+    """Returns the runtime with the job's extension, which is imported. No other worker is forked from a process that
+    has done so."""
     if not job.extension:
         return runtime
     return replace(runtime, stream=importlib.import_module(job.extension).prepare(runtime.problem))
@@ -328,7 +328,7 @@ class WorkerState:
 
 
 def _case(request: Frame) -> Case:
-    """The case of a request. An array whose numbers this process must not know is a `Given`."""
+    """Returns the case of a request. An array whose numbers this process must not know is a `Given`."""
     fields = request.fields
     values: dict[str, Any] = {leaf.path: leaf.values for leaf in request.leaves if not leaf.path.startswith(FILE)}
     for key, (shape, dtype) in fields.get("arrays", {}).items():

@@ -41,7 +41,7 @@ class Compiled:
     parsed: Any  # the program as it was traced
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
-        """The outputs, each as one array."""
+        """Returns the outputs, each as one array."""
         if len(self.devices) == 1:
             results = self.executable.execute_sharded([jax.device_put(x, self.devices[0]) for x in arguments])
             return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
@@ -55,7 +55,7 @@ class Compiled:
         ]
 
     def shardings(self, which: str) -> list[Any]:
-        """The shardings of the parameters or of the outputs (`which`)."""
+        """Returns the shardings of the parameters or of the outputs (`which`)."""
         if len(self.devices) == 1:
             arrays = self.program.inputs if which == "parameter" else self.program.outputs
             return [jax.sharding.SingleDeviceSharding(self.devices[0])] * len(arrays)
@@ -153,24 +153,25 @@ def _alike(array: Any, other: Any) -> bool:
 
 
 def _temporary_bytes(execution: Execution) -> Any:
-    """The memory that XLA plans for intermediate results, without arguments and results."""
+    """Returns the memory that XLA plans for intermediate results, without arguments and results."""
     return np.int64(execution.compiled.executable.get_compiled_memory_stats().temp_size_in_bytes)
 
 
 def _operations(execution: Execution) -> Any:
-    """The number of operations in the program as it was traced. The body of a loop or of a function counts once."""
+    """Returns the number of operations in the program as it was traced. The body of a loop or of a function counts
+    once."""
     return np.int64(sum(1 for _ in stablehlo.operations(execution.compiled.parsed)))
 
 
 def _products(execution: Execution) -> Any:
-    """The number of matrix products in the program as it was traced. The body of a loop or of a function counts
+    """Returns the number of matrix products in the program as it was traced. The body of a loop or of a function counts
     once."""
     return np.int64(sum(op.name == "stablehlo.dot_general" for op in stablehlo.operations(execution.compiled.parsed)))
 
 
 def _inlined_operations(execution: Execution) -> Any:
-    """The number of operations in the program as XLA compiles it: a function counts in each call, the body of a loop
-    once."""
+    """Returns the number of operations in the program as XLA compiles it: a function counts in each call, the body of a
+    loop once."""
     functions = stablehlo.functions(execution.compiled.parsed)
     sizes: dict[str, int] = {}
     for name in reversed(stablehlo.callers_first(functions)):
@@ -180,18 +181,18 @@ def _inlined_operations(execution: Execution) -> Any:
 
 
 def work(execution: Execution) -> Any:
-    """The scalar operations of one run: loops as often as they turned, branches as they were taken."""
+    """Returns the scalar operations of one run: loops as often as they turned, branches as they were taken."""
     return np.int64(sum(total for _, total in execution.costs))
 
 
 def _executed(execution: Execution) -> Any:
-    """The operations that compute and that one run executed: loops as often as they turned, branches as they were
-    taken."""
+    """Returns the operations that compute and that one run executed: loops as often as they turned, branches as they
+    were taken."""
     return np.int64(sum(run.times for run, _ in execution.costs))
 
 
 def _largest_operand(execution: Execution) -> dict[str, Any]:
-    """The size of the largest array that the program computes with, in loops and outside of them."""
+    """Returns the size of the largest array that the program computes with, in loops and outside of them."""
     module = execution.compiled.parsed
     loops = [each for each in stablehlo.operations(module) if each.name == counting.LOOP]
     looped = {inner for loop in loops for inner in stablehlo.inside(loop)}
@@ -205,14 +206,14 @@ def _largest_operand(execution: Execution) -> dict[str, Any]:
 
 
 def _largest_array(execution: Execution) -> Any:
-    """The size of the largest array that an operation returns in the program as it was traced."""
+    """Returns the size of the largest array that an operation returns in the program as it was traced."""
     results = (value for operation in stablehlo.operations(execution.compiled.parsed) for value in operation.results)
     return np.int64(max(map(stablehlo.numbers, results), default=0))
 
 
 def _held_bytes(execution: Execution) -> Any:
-    """The bytes of the inputs, of constants and of the arrays that collectives produce on each device. A sum can
-    gather, too."""
+    """Returns the bytes of the inputs, of constants and of the arrays that collectives produce on each device. A sum
+    can gather, too."""
     produced = sum(math.ceil(each.times * each.size) for each in execution.collectives)
     written = 4 * stablehlo.numbers_written(execution.compiled.parsed)
     return _bytes_on_device(execution) + np.int64(produced + written)
@@ -300,7 +301,7 @@ def _inputs(execution: Execution) -> dict[str, Any]:
 
 
 def _bytes_on_device(execution: Execution) -> Any:
-    """The bytes of the inputs that each device holds."""
+    """Returns the bytes of the inputs that each device holds."""
     inputs = zip(execution.compiled.program.inputs, execution.compiled.shardings("parameter"), strict=True)
     sizes = [math.prod(s.shard_shape(item.shape)) * jax.numpy.dtype(item.dtype).itemsize for item, s in inputs]
     return np.int64(sum(sizes))
@@ -313,7 +314,7 @@ def _bytes_left_out(execution: Execution) -> int:
 
 
 def _bytes_of_outputs(execution: Execution, widest: int = 16) -> Any:
-    """The bytes of the outputs that each device holds, up to `widest` for a number."""
+    """Returns the bytes of the outputs that each device holds, up to `widest` for a number."""
     widths = [min(width, widest) for width in stablehlo.result_widths(execution.compiled.parsed)]
     outputs = zip(execution.compiled.output_shapes, execution.compiled.shardings("output"), widths, strict=True)
     return np.int64(sum(math.prod(sharding.shard_shape(shape)) * width for shape, sharding, width in outputs))

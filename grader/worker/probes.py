@@ -37,7 +37,7 @@ MAX_DIFFERENCES = 200  # above this number of inputs, finite differences take to
 def values(
     subject: Subject, case: Case, *, entry: str, wrt: str | list[str] | None = None, fill: str | None = None
 ) -> Reading:
-    """The output (`output.*`) and, if `wrt` is given, the gradient of a fixed random projection of it
+    """Returns the output (`output.*`) and, if `wrt` is given, the gradient of a fixed random projection of it
     (`gradient.*`)."""
     call, parameters, arrays = subject.bind(entry, case)
     given = _constructed(subject, fill, call, parameters, arrays)
@@ -81,7 +81,7 @@ def values(
 
 
 def differences(forward: Callable[[Arrays], Arrays], at: Arrays) -> Arrays:
-    """The gradient of the projected output by central differences of fourth order, for code that JAX cannot
+    """Returns the gradient of the projected output by central differences of fourth order, for code that JAX cannot
     differentiate."""
 
     def projected(x: Arrays) -> float:
@@ -123,8 +123,8 @@ def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) 
 
 
 def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Reading:
-    """The dependence of outputs on inputs over time, (T, T): 1 at (t, s) if changing input s changes any bit of output
-    t.
+    """Returns the dependence of outputs on inputs over time, (T, T): 1 at (t, s) if changing input s changes any bit of
+    output t.
 
     Also the output, which must be that of the probe `values`.
     """
@@ -153,7 +153,7 @@ def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Re
 
 
 def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The outputs of one program on two inputs of the same shapes. Raises BadOutputError if the entry cannot be
+    """Returns the outputs of one program on two inputs of the same shapes. Raises BadOutputError if the entry cannot be
     traced."""
     call, parameters, arrays = subject.bind(entry, case)
     forward = jax.jit(lambda p, x: named(call(p, x), "output"))
@@ -169,8 +169,8 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 
 def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The inputs and outputs of each named submodule (`values.*`), the gradients there (`slopes.*`), and the number of
-    its calls (`calls.*`).
+    """Returns the inputs and outputs of each named submodule (`values.*`), the gradients there (`slopes.*`), and the
+    number of its calls (`calls.*`).
 
     The gradients are those of the same random projection of the output as in `values`, with respect to zeros that are
     added to each input and output.
@@ -243,7 +243,7 @@ def filling(subject: Subject, name: str | None, values: Arrays | None) -> Iterat
 
 
 def _constructed(subject: Subject, name: str | None, call: Any, parameters: Any, arrays: Arrays) -> Arrays:
-    """The parameters, still to be filled, of the first `name` that the call constructs."""
+    """Returns the parameters, still to be filled, of the first `name` that the call constructs."""
     found: Arrays = {}
     if name is None:
         return found
@@ -263,12 +263,12 @@ def _constructed(subject: Subject, name: str | None, call: Any, parameters: Any,
 
 
 def _filled(path: str, shape: tuple[int, ...], dtype: Any) -> str:
-    """The name under which a program is given the parameter at `path`."""
+    """Returns the name under which a program is given the parameter at `path`."""
     return f"{path}{shape}{dtype}"
 
 
 def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:
-    """A fixed random cotangent for the output leaf at `path`."""
+    """Returns a fixed random cotangent for the output leaf at `path`."""
     shape = np.shape(like)
     seed = int.from_bytes(hashlib.sha256(f"cotangent:{path}".encode()).digest()[:8], "big")
     normal: np.ndarray[Any, Any] = np.random.default_rng(seed).standard_normal(shape).astype(jnp.result_type(like))
@@ -276,7 +276,7 @@ def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:
 
 
 def _raised(error: Exception) -> str:
-    """The name of an exception, or of its cause, unless that is only JAX's note on the place."""
+    """Returns the name of an exception, or of its cause, unless that is only JAX's note on the place."""
     cause = error.__cause__
     return type(error if cause is None or type(cause).__name__.startswith("JaxStackTrace") else cause).__name__
 

@@ -22,7 +22,7 @@ class BadOutputError(Exception):
 
 
 def named(tree: Any, prefix: str) -> dict[str, Any]:
-    """The arrays of `tree` by dotted path below `prefix`.
+    """Returns the arrays of `tree` by dotted path below `prefix`.
 
     Raises BadOutputError if a leaf is not an array or a number, or if there are far too many.
     """
@@ -56,7 +56,7 @@ def _join(prefix: str, path: tuple[Any, ...]) -> str:
 
 
 def _array(leaf: Any, what: str) -> Any:
-    """The leaf, if it is an array or a number. Raises BadOutputError with a message that begins with `what`."""
+    """Returns the leaf, if it is an array or a number. Raises BadOutputError with a message that begins with `what`."""
     if isinstance(leaf, jax.Array | np.ndarray) and leaf.size > MAX_VALUES:
         raise BadOutputError(f"{what} an array of shape {tuple(leaf.shape)}, far larger than any expected output")
     if isinstance(leaf, jax.Array) or type(leaf) in _NUMBERS:
@@ -80,7 +80,8 @@ def _plain(module: nnx.Module) -> str:
 
 
 def described(value: Any) -> str:
-    """A description of a value for use in a sentence: `None`, `an array of shape (2, 3)`, `a list`, `a tuple of 3`."""
+    """Returns a description of a value for use in a sentence: `None`, `an array of shape (2, 3)`, `a list`, `a tuple of
+    3`."""
     if value is None:
         return "None"
     if isinstance(value, jax.Array) or type(value) is np.ndarray:
@@ -127,12 +128,12 @@ FILLS = {"filled": filled, "positive": positive}
 
 
 def kinds(state: Any) -> list[tuple[str, tuple[int, ...], Any]]:
-    """The path, shape and dtype of every variable of a state."""
+    """Returns the path, shape and dtype of every variable of a state."""
     return [_kind(path, variable) for path, variable in nnx.to_flat_state(state)]
 
 
 def fill_state(state: Any, fill: Callable[[str, tuple[int, ...], Any], Any]) -> Any:
-    """The same state with the value of every variable replaced by `fill(path, shape, dtype)`."""
+    """Returns the same state with the value of every variable replaced by `fill(path, shape, dtype)`."""
     flat = nnx.to_flat_state(state)
     return nnx.from_flat_state((path, variable.replace(fill(*_kind(path, variable)))) for path, variable in flat)
 

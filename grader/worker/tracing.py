@@ -82,12 +82,12 @@ def given(case: Case, key: str) -> Given:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value of a case is an array, known or not."""
+    """Returns whether a value of a case is an array, known or not."""
     return isinstance(value, np.ndarray | Given)
 
 
 def made(name: str, *shape: int, dtype: Any = jnp.int32) -> Given:
-    """The array that the function `name` of INPUTS makes from the case, where the program runs."""
+    """Returns the array that the function `name` of INPUTS makes from the case, where the program runs."""
     return Given("made", name, shape, dtype)
 
 
@@ -98,7 +98,7 @@ def sent(name: str, array: Any) -> Given:
 
 
 def numbers(tree: Any, case: Case) -> Any:
-    """The tree with the numbers that its arrays have in a case."""
+    """Returns the tree with the numbers that its arrays have in a case."""
     return jax.tree.map(lambda leaf: leaf.numbers(case) if isinstance(leaf, Given) else leaf, tree)
 
 
@@ -215,7 +215,7 @@ def _donated(jaxpr: Any, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def untraceable(error: Exception) -> str:
-    """The reason why code cannot be traced, and what to do about it."""
+    """Returns the reason why code cannot be traced, and what to do about it."""
     clause = remedy(error)
     return f"jax.jit cannot trace it ({type(error).__name__})" + f"; {clause}" * bool(clause)
 
@@ -239,14 +239,14 @@ def _reused(equation: Any) -> set[int]:
 
 
 def _traceback(equation: Any) -> TracebackType | None:
-    """The place in the code that made an equation."""
+    """Returns the place in the code that made an equation."""
     traceback = equation.source_info.traceback
     return traceback.as_python_traceback() if traceback else None
 
 
 def is_tracing_error(error: BaseException | None) -> bool:
-    """Whether code failed because its arrays were traced. NumPy hides JAX's error behind its own, and Python names the
-    type."""
+    """Returns whether code failed because its arrays were traced. NumPy hides JAX's error behind its own, and Python
+    names the type."""
     while error:
         if isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError | jax.errors.UnexpectedTracerError):
             return True
@@ -258,7 +258,7 @@ def is_tracing_error(error: BaseException | None) -> bool:
 
 
 def trace_of(*values: Any) -> Any:
-    """The innermost trace that any of these values belongs to; None for concrete values."""
+    """Returns the innermost trace that any of these values belongs to; None for concrete values."""
     tracers = [value for value in values if isinstance(value, jax.core.Tracer)]
     return tracers[0]._trace if tracers else None
 

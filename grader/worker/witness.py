@@ -46,7 +46,8 @@ class Witness:
     compiled: dict[Any, Compiled] = field(default_factory=dict)
 
     def run(self, program: Program, case: Case, measures: Sequence[str] = ()) -> dict[str, Any]:
-        """The outputs of a program on a case by name, and what is measured of that very program, as `program.*`.
+        """Returns the outputs of a program on a case by name, and what is measured of that very program, as
+        `program.*`.
 
         Raises RefusedProgramError, or what XLA raises.
         """
@@ -91,7 +92,7 @@ class Witness:
         return Compiled(program, stablehlo.compiled(module, devices), devices, self.mesh, parsed)
 
     def _numbers(self, item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
-        """The array that a program takes as this input."""
+        """Returns the array that a program takes as this input."""
         dtype = jnp.dtype(item.dtype)
         if item.source in FILLS:
             return FILLS[item.source](item.name, item.shape, dtype, case.seed)

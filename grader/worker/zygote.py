@@ -60,7 +60,7 @@ def main() -> None:
 
 @cache
 def _can_enter_namespaces(hidden: tuple[Path, ...]) -> bool:
-    """Whether this system allows namespaces and a new root folder. Tried once, in a separate process."""
+    """Returns whether this system allows namespaces and a new root folder. Tried once, in a separate process."""
 
     def attempt() -> int:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

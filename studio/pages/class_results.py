@@ -10,7 +10,7 @@ from studio.view import render
 
 
 def page(request: Request) -> Response:
-    """The page."""
+    """Returns the page."""
     results = _of(request)
     return render(
         request, "class_results.html", {"folder": results.folder.resolve().name, "article": results.article()}
@@ -18,7 +18,7 @@ def page(request: Request) -> Response:
 
 
 def article(request: Request) -> Response:
-    """The part that changes."""
+    """Returns the part that changes."""
     return HTMLResponse(_of(request).article())
 
 

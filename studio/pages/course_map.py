@@ -64,7 +64,7 @@ class Node:
 
 
 def course_map(request: Request) -> Response:
-    """The page."""
+    """Returns the page."""
     studio: Studio = request.app.state.studio
     nodes = _nodes(studio)
     parts: dict[str, list[Node]] = {}

@@ -20,7 +20,7 @@ _ACTIVE_SECONDS = 30.0  # between two signs of life from a page; problem.js send
 
 
 def problem_page(request: Request) -> Response:
-    """The page, with the learner's file and the last verdict in it."""
+    """Returns the page, with the learner's file and the last verdict in it."""
     studio, problem = _of(request)
     progress = _progress(studio, problem)
     title, text = page.for_browser(problem).split("\n", 1)
@@ -55,7 +55,7 @@ def problem_page(request: Request) -> Response:
 
 
 def file(request: Request) -> Response:
-    """The learner's file, as it is now."""
+    """Returns the learner's file, as it is now."""
     studio, problem = _of(request)
     return _file(attempt_files.read(studio.space, problem))
 
@@ -133,7 +133,7 @@ async def events(request: Request) -> Response:
 
 
 def hint(request: Request) -> Response:
-    """The next hint, and remembers that it was shown."""
+    """Returns the next hint, and remembers that it was shown."""
     studio, problem = _of(request)
     hints = page.hints(problem)
     number = min(_progress(studio, problem).hints + 1, len(hints))
@@ -142,7 +142,7 @@ def hint(request: Request) -> Response:
 
 
 def attempts(request: Request) -> Response:
-    """The history of this problem, the newest attempt first."""
+    """Returns the history of this problem, the newest attempt first."""
     studio, problem = _of(request)
     rows = [
         {
@@ -155,7 +155,7 @@ def attempts(request: Request) -> Response:
 
 
 def attempt(request: Request) -> Response:
-    """The text of one attempt."""
+    """Returns the text of one attempt."""
     studio, problem = _of(request)
     text = studio.history.text(problem.name, request.path_params["attempt"])
     if text is None:
@@ -164,7 +164,7 @@ def attempt(request: Request) -> Response:
 
 
 def reference(request: Request) -> Response:
-    """The reference, for those who have passed or given up."""
+    """Returns the reference, for those who have passed or given up."""
     studio, problem = _of(request)
     progress = _progress(studio, problem)
     if progress.verdict != "PASS" and not progress.given_up:
@@ -180,7 +180,7 @@ def active(request: Request) -> Response:
 
 
 def _of(request: Request) -> tuple[Studio, Problem]:
-    """The studio, and the problem that the path names by its two digits."""
+    """Returns the studio, and the problem that the path names by its two digits."""
     return request.app.state.studio, problem_at(request)
 
 

@@ -79,7 +79,7 @@ class Status:
 
 
 def all_runs(request: Request) -> Response:
-    """All runs, and how to start one."""
+    """Returns all runs, and how to start one."""
     studio: TrainingStudio = request.app.state.studio
     values = {
         "presets": _presets(),
@@ -93,7 +93,7 @@ def all_runs(request: Request) -> Response:
 
 
 def all_runs_now(request: Request) -> Response:
-    """The list alone."""
+    """Returns the list alone."""
     return HTMLResponse(fragment(request, "runs_list.html", _list_values(request.app.state.studio)))
 
 
@@ -136,7 +136,7 @@ def _start(studio: TrainingStudio, body: dict[str, Any]) -> dict[str, str]:
 
 
 def run_page(request: Request) -> Response:
-    """One run."""
+    """Returns one run."""
     studio, status = _of(request)
     others = [name for name in studio.runs.names() if name != status.name]
     values = {
@@ -176,7 +176,7 @@ def stop(request: Request) -> Response:
 
 
 def _of(request: Request) -> tuple[TrainingStudio, Status]:
-    """The studio and the run that the path names. Raises 404 if there is none."""
+    """Returns the studio and the run that the path names. Raises 404 if there is none."""
     studio: TrainingStudio = request.app.state.studio
     status = _status(studio, request.path_params["name"])
     if status is None:
@@ -219,7 +219,7 @@ def _live_values(request: Request) -> dict[str, Any]:
 
 
 def _differences(other: Config, own: Config) -> list[str]:
-    """The settings that differ. Pieces are only counted: their names are many."""
+    """Returns the settings that differ. Pieces are only counted: their names are many."""
     lines = [line for line in other.differences(own) if not line.startswith("pieces: ")]
     if other.pieces != own.pieces:
         lines.append(f"your pieces: {len(other.pieces)} -> {len(own.pieces)}")
@@ -260,7 +260,7 @@ def _median(points: Sequence[Point]) -> list[Point]:
 
 
 def _presets() -> dict[str, Config]:
-    """The presets that need nothing from the network."""
+    """Returns the presets that need nothing from the network."""
     configs = {name: preset(name) for name in PRESETS}
     return {
         name: config for name, config in configs.items() if (config.data, config.tokenizer) == ("pocket", "pocket-2k")
