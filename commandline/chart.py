@@ -127,7 +127,7 @@ def _vertical(values: Sequence[float], is_log: bool, from_zero: bool) -> _Scale:
 
 
 def _ticks(low: float, high: float, steps: Sequence[float] = _STEPS) -> list[float]:
-    """Round numbers from `low` to `high`, about five of them, in one of these steps times a power of ten."""
+    """Returns about five round numbers from `low` to `high`, in one of these steps times a power of ten."""
     raw = (high - low) / 5 or 1.0
     magnitude = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * magnitude for factor in steps if factor * magnitude >= raw)
@@ -136,7 +136,7 @@ def _ticks(low: float, high: float, steps: Sequence[float] = _STEPS) -> list[flo
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers from `low` to `high`, both above 0, as many as a logarithmic axis has room for."""
+    """Returns round numbers from `low` to `high`, both above 0: as many as a logarithmic axis has room for."""
     decades = math.log10(high / low)
     factors = next((each for each in _FACTORS if _ratio(each) >= _LEAST_GAP * decades), _FACTORS[-1])
     every = math.ceil(_LEAST_GAP * decades) if factors == _FACTORS[-1] else 1  # powers of ten
@@ -164,7 +164,8 @@ def _value(point: Point) -> float:
 
 
 def _labels(values: Sequence[float]) -> list[str]:
-    """Numbers as labels of one axis, written in one way: 2,500 and 5,000; 5k and 12.5k; 0.5 and 1; 5e-5 and 1e-4."""
+    """Formats numbers as labels of one axis, all in the same way: 2,500 and 5,000; 5k and 12.5k; 0.5 and 1; 5e-5 and
+    1e-4."""
     sizes = [abs(value) for value in values if value]
     most, least = max(sizes, default=1.0), min(sizes, default=1.0)
     return [_label(value, has_units=most >= 1e4, has_exponents=least < 1e-3) for value in values]

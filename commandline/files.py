@@ -28,7 +28,7 @@ def write(path: Path, content: Content, *, durable: bool = False) -> None:
 
 
 def replace(path: Path, content: Content, *, durable: bool = False) -> None:
-    """Like `write`, but raises OSError."""
+    """Writes a file like `write`, but raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     os.close(handle)

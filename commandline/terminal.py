@@ -77,7 +77,7 @@ def echo(text: str, *, indent: int = 0, err: bool = False) -> None:
 
 
 def markdown(text: str) -> str:
-    """Markdown for stdout: laid out for a terminal, and unchanged elsewhere."""
+    """Formats Markdown for stdout: laid out for a terminal, and unchanged elsewhere."""
     if not sys.stdout.isatty():
         return text
     from rich.console import Console  # takes 50 ms

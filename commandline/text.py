@@ -24,5 +24,5 @@ def _escaped(character: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 problem`, `2 problems`."""
+    """Returns a number with its noun: `1 problem`, `2 problems`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

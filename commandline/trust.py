@@ -12,9 +12,9 @@ _trusted: set[tuple[str, str]] = set()  # in this process, also where the cache 
 
 
 def trust(kind: str, identity: bytes) -> bool:
-    """Remembers that code of this kind is trusted: the code itself or its place, as `identity` says.
+    """Marks code of this kind as trusted: the code itself or its place, as identified by `identity`.
 
-    Returns whether later commands will know it, too: not where the cache folder cannot be written.
+    Returns whether later commands will know the mark: False where the cache folder cannot be written.
     """
     name = _name(identity)
     _trusted.add((kind, name))

@@ -1,8 +1,8 @@
 """The checks that every problem can use. A check is data; the probes that it names are in `grader/worker/probes.py`.
 
-In all of them, `entry` is the name of an entry of the problem, `probe` that of a probe, `points` what the check is
-worth, and `advice` what a failure usually means. `more` are further fields of Check by name. `what` names a part of
-the work, as in "memory of one chunk".
+In all of them, `entry` is the name of an entry of the problem, `probe` the name of a probe, `points` the worth of the
+check, and `advice` the usual cause of a failure. `more` are further fields of Check by name. `what` names a part of the
+work, as in "memory of one chunk".
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ that takes few rows at a time, where parts have twelve rows or more, executes at
 
 
 class Words(Mapping[int, str]):
-    """The words of a coded leaf in which every number has a meaning: what the function `meaning` says of it."""
+    """The words of a coded leaf: `meaning` returns the meaning of each number."""
 
     def __init__(self, meaning: Callable[[int], str]) -> None:
         self._meaning = meaning
@@ -158,10 +158,10 @@ def _parts_in_words(_: Case, wrong: Difference) -> str:
 
 
 def few_parts(what: str, *, points: int, probe: str, advice: str) -> Check:
-    """Returns a check that a program takes no more and smaller parts than it is told to, on the cases `few`, which have
-    few large parts.
+    """Returns a check that a program takes no more and no smaller parts than it is asked to, on the cases `few`, which
+    have few large parts.
 
-    With `memory`, where parts are many and small, it shows that a program takes parts of the size that it is told.
+    With `memory`, where parts are many and small, it shows that a program takes parts of the given size.
     """
     return Check(
         f"no more parts than {what}", points, probe, leaves="program.executed", cases="few", compare="at_most",
@@ -223,11 +223,11 @@ _WHERE = (
 def collectives(
     name: str, points: int, probe: str, options: Mapping[str, Any], advice: str, cases: str = "cases"
 ) -> Check:
-    """Returns a check that the compiled program exchanges what the page says between devices, in bytes, and nothing
+    """Returns a check that the compiled program exchanges as many bytes between devices as the page says, and nothing
     else.
 
-    A few scalars do not count. `name` is that of the check, `options` are those of the probe, and `cases` is the family
-    that it runs on.
+    A few scalars do not count. `name` is the name of the check, `options` are those of the probe, and `cases` is the
+    family that it runs on.
     """
     return exact(
         name, points, probe, "program.exchanged", options=options, cases=cases, in_words=_exchanged_in_words,

@@ -60,7 +60,7 @@ class Array(Protocol):
 
 
 Numbers = Sequence[float] | Array
-"""What a tuple of floats is made from: a list, a tuple or an array of one axis."""
+"""The values from which a tuple of floats is made: a list, a tuple or an array of one axis."""
 
 
 @dataclass(frozen=True)
@@ -322,7 +322,7 @@ class Table:
 
 
 Exhibit = Story | HeatMap | Lines | Bars | Table
-"""What a play shows."""
+"""An exhibit of a play."""
 KINDS_OF_EXHIBITS: Mapping[str, type] = types.MappingProxyType(
     {kind.__name__: kind for kind in typing.get_args(Exhibit)}
 )
@@ -355,7 +355,7 @@ class Progress:
 
 
 Exhibits = Iterator[Exhibit | Progress]
-"""What the function `play` of a `play.py` returns."""
+"""The result of the function `play` of a `play.py`."""
 
 
 class LearnerModule(Protocol):

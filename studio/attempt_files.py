@@ -14,7 +14,7 @@ from grader.problem import Problem
 
 @dataclass(frozen=True)
 class AttemptFile:
-    """The text of a file, with line feeds only, and a hash by which a later text is told from it."""
+    """The text of a file, with line feeds only, and a hash that distinguishes it from a later text."""
 
     text: str
     has_crlf: bool = False
@@ -51,7 +51,7 @@ def read(space: Workspace, problem: Problem) -> AttemptFile:
 
 
 def submit(space: Workspace, problem: Problem, text: str, base: str) -> tuple[AttemptFile, Submission]:
-    """Saves a text as `save` does, for a page that cannot show two texts, and reads what is graded. Raises
+    """Saves a text as `save` does, for a page that cannot show two texts, and reads the submission. Raises
     UsageError."""
     try:
         saved = save(space, problem, text, base)

@@ -1,4 +1,4 @@
-"""The state behind the page of a class: its results, which a batch may be writing, and the events that say so."""
+"""The state behind the page of a class: its results, which a batch may be writing, and the events on their changes."""
 
 import asyncio
 import contextlib
@@ -56,7 +56,7 @@ class ClassResults:
             if now == seen or TOPIC not in self.events.topics():
                 continue
             started, seen = time.monotonic(), now
-            with contextlib.suppress(CommandError):  # the next reader of the page is told
+            with contextlib.suppress(CommandError):  # the next reader of the page gets the error
                 await asyncio.to_thread(self.article)
                 self.events.publish(TOPIC, "changed")
             await asyncio.sleep(_REST * (time.monotonic() - started))

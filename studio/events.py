@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import StreamingResponse
 
 _WAITING = (
-    1000  # events that a page may lag behind; a slower one is cut off, connects again and is told the present state
+    1000  # events that a page may lag behind; a slower one is cut off, connects again and receives the present state
 )
 _SILENCE = 15.0  # seconds after which a comment shows that the connection is alive
 

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from studio.keys import Keys, matches
 
 LARGEST_BODY = 2 << 20  # bytes; a file of a problem has at most half of that, and JSON escapes some of it
-RENEWAL = "/renewal"  # where a page that is open gets the secrets of a new start
+RENEWAL = "/renewal"  # the path at which an open page gets the secrets of a new start
 PROXY = "x-gpt-kata-proxy"
 _COOKIE = "studio"
 _SAFE_METHODS = ("GET", "HEAD")
@@ -159,8 +159,8 @@ class Guard:
         """Exchanges the token in the address, or the secret of the proxy, for the cookie, and leads to the requested
         path.
 
-        It answers with a page rather than a redirect: a browser that comes from the file that `grade web` opens would
-        not send a strict cookie after a redirect.
+        Answers with a page instead of a redirect: a browser that comes from the file that `grade web` opens would not
+        send a strict cookie after a redirect.
         """
         scope["state"]["connection"].admit()
         query = [(name, value) for name, value in query if name != "token"]

@@ -90,7 +90,7 @@ class Studio:
 
     def _changed(self, names: set[str]) -> None:
         for name in names:
-            with contextlib.suppress(CommandError):  # the next reader of the file is told
+            with contextlib.suppress(CommandError):  # the next reader of the file gets the error
                 file = attempt_files.read(self.space, catalog.load(name))
                 self.events.publish(name, "file", digest=file.digest)
                 self.history.keep(name, file.text)

@@ -30,7 +30,7 @@ _KINDS = {"PASS": "pass", "FAIL": "part", "NOT ATTEMPTED": "stub"}
 
 @dataclass(frozen=True)
 class Cell:
-    """A learner's mark for one problem in the table of learners. `kind` says how to draw it."""
+    """A learner's mark for one problem in the table of learners. `kind` selects its style."""
 
     kind: str
     text: str
@@ -163,7 +163,7 @@ def _cell(record: Record | None) -> Cell:
 
 
 def _totals(learners: Sequence[Learner], points: int) -> list[Bar]:
-    """Returns the learners by total mark. Those who handed in nothing are a row of their own."""
+    """Returns the learners by total mark. Learners who handed in nothing are in a row of their own."""
     present = [learner for learner in learners if any(record.is_handed_in for record in learner.records)]
     return bars([learner.mark for learner in present], points, len(learners) - len(present))
 

@@ -274,8 +274,8 @@ def _require_apart(submissions: Path, results: Path) -> None:
 
 
 def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
-    """Adds the learners whose submissions are stored but who are not in this export, and yields what a teacher should
-    know."""
+    """Adds the learners whose submissions are stored but who are not in this export, and yields notes for the
+    teacher."""
     submitters, people = store.submitters(), store.people()
     absent = sorted(submitters.keys() - set(intake_.learners))
     for learner in absent:

@@ -28,7 +28,7 @@ _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?) ?%")
 _SEVERAL = re.compile(r" and |[,;]")  # between the sections that a roster names together
 _KEYS = ("timezone", "due", "grace", "late_days", "penalty", "extensions", "closes", "excused")
 _NOT_ACCEPTED = "not accepted, because it came after the problem closed"
-HUNTS = "hunts"  # what the sheets of hunts are called in place of a problem
+HUNTS = "hunts"  # the name of the sheets of hunts, in place of a problem's
 _EVERY = ""  # the key of what holds for all problems
 _OTHERS = "others"  # the learners, or sections, that are not named
 _ALL = "all"  # the problems
@@ -187,7 +187,7 @@ class Deadlines:
         return f"{', '.join(parts)} ({self.timezone})" if due or closes else ""
 
     def __str__(self) -> str:
-        """Returns the rules in words, without what is for one learner, which is that learner's own business."""
+        """Returns the rules in words, without the rules for single learners, which are private."""
         rules = [f"due {self._in_words(self.due) or 'by section'} ({self.timezone})"]
         rules += [f"due in {name}: {self._in_words(dates)}" for name, dates in self.due_in.items()]
         rules += [f"closing {self._in_words(self.closes)}"] if self.closes else []

@@ -55,9 +55,9 @@ class SubmittedFile:
 
 @dataclass
 class Learner:
-    """A learner's files. `ids` are those that the export gives, without any text that the learner chose.
+    """A learner's files. `ids` are the ids in the export, without any text that the learner chose.
 
-    `canvas` has the user id in Canvas if the export is from there.
+    `canvas` holds the user id in Canvas if the export is from there.
     """
 
     ids: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ _EXPLAINED = (Verdict.FAIL, Verdict.ERROR)  # nothing more can be said of a file
 FORMAT = "moodle"  # the name of this zip among the formats
 LONGEST_NAME = 60  # characters of a learner's name in it
 MOST_OF_A_COMMENT = 10_000  # characters
-INDEX = "index.csv"  # whose page is which: names of files leave out some characters
+INDEX = "index.csv"  # the learner of each page, because names of files leave out some characters
 Slot = tuple[str, str]  # learner, problem
 
 
@@ -58,8 +58,8 @@ def tasks(stored: Results, seed: int, timeout: float | None, least: Level) -> li
 def articles(
     explained: Iterator[tuple[Task, Graded | str]], records: Sequence[Record], advance: Callable[[int, str], None]
 ) -> dict[Slot, str]:
-    """Returns the explanations as HTML. One whose verdict is not that of the record is left out, so that pages agree
-    with marks."""
+    """Returns the explanations as HTML. Leaves out those with another verdict or score than the record, so that pages
+    agree with marks."""
     results = {(record.learner, record.problem): (record.verdict, record.score) for record in records}
     found = dict[Slot, str]()
     for task, graded in explained:
@@ -116,12 +116,14 @@ def write_moodle(
 
 
 def _moodle_name(name: str) -> str:
-    """Returns a name without what a folder's name cannot have, and without underscores, which separate its parts."""
+    """Returns a name without the characters that a folder's name cannot have, and without underscores, which separate
+    its parts."""
     return " ".join(re.sub(r'[_/\\:*?"<>|]', " ", name).split()).strip(".")[:LONGEST_NAME] or "learner"
 
 
 def comments(stored: Results) -> dict[Slot, str]:
-    """Returns a comment on each file that was handed in: the verdict of each check, and what the learner is told of it.
+    """Returns a comment on each file that was handed in: the verdict of each check, and the explanation for the
+    learner.
 
     Raises UsageError if the deadlines of the last batch are needed and cannot be read.
     """
@@ -145,7 +147,7 @@ def comments(stored: Results) -> dict[Slot, str]:
 
 
 def _pages(summary: Summary, explained: Mapping[Slot, str], faults: Faults) -> Iterator[tuple[str, bytes]]:
-    """Yields the page of each learner. One whose page cannot be made has none, and the error is logged."""
+    """Yields the page of each learner. Logs the error if a page cannot be made."""
     for learner, records in summary.records.items():
         try:
             yield learner, page(learner, records, summary, explained).encode()

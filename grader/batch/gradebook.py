@@ -24,7 +24,7 @@ _SKIPPED = re.compile("(?:Current|Final) (?:Score|Points|Grade)|Override (?:Scor
 
 @dataclass(frozen=True)
 class Assignment:
-    """A column of a gradebook: what records call its problem, its own title, and its points."""
+    """A column of a gradebook: the name of its problem in records, its own title, and its points."""
 
     problem: str
     title: str
@@ -147,7 +147,7 @@ EARLIER = "earlier"  # the folder of the gradebooks that an earlier batch wrote
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Returns the gradebooks, and what else is for a course system, that are in a folder."""
+    """Returns the gradebooks, and the other files for a course system, in a folder."""
     names = [MOODLE, *(f"{name}{raw}.csv" for name in (*GRADEBOOKS, "gradebook") for raw in ("", "-raw"))]
     return [folder / name for name in names if (folder / name).is_file()]
 

@@ -56,10 +56,14 @@ class HuntOptions:
 
 @dataclass(frozen=True)
 class _Class:
-    """The sheets that a class handed in, and its learners as the roster has them.
+    """The sheets that a class handed in, and its learners.
 
-    `sheets` are the reader's messages by learner, in the order of the items of `intake`. `others` says by learner why a
-    sheet is somebody else's.
+    Attributes:
+        sheets: The reader's messages by learner, in the order of the items of `intake`.
+        others: By learner, the reason why a sheet belongs to somebody else.
+        intake: The submissions.
+        enrolled: The roster; None if there is none.
+        enrollment: The learners on the roster; None if there is none.
     """
 
     sheets: Mapping[str, Mapping[str, Any]]

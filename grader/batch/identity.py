@@ -15,8 +15,8 @@ MOST_NAMED = 5  # learners in an error
 
 
 def recognize(intake: Intake, store: Store) -> Iterator[str]:
-    """Finds the learners of an export among the stored ones, also those with a new name, and yields what has
-    changed."""
+    """Finds the learners of an export among the stored ones, also those with a new name. Yields a sentence on each
+    change."""
     stored = store.people()
     by_id = {folded(person.ids[0]): name for name, person in stored.items() if person.ids}
     by_id |= {folded(number): join.joined for join in store.joins() for number in (*join.ids, join.learner)}

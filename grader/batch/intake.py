@@ -56,8 +56,8 @@ def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> In
     """Reads the submissions for these problems from a folder or an archive, in processes of their own
     (`grader.batch.reader`).
 
-    Without `problems`, all that at least one learner submitted a file for, by its name; if none has such a name, by
-    what the files define. Raises UsageError if there is no learner or no submission.
+    Without `problems`, takes all problems that at least one learner submitted a file for, by the file's name; if no
+    file has such a name, by its definitions. Raises UsageError if there is no learner or no submission.
     """
     intake: Intake | None = None
     for message in reader.messages(source, "submissions", [problem.name for problem in problems or ()]):

@@ -1,4 +1,4 @@
-"""The marks of a class from batch to batch: one that changes without a new submission is listed with the reason, or
+"""The marks of a class from batch to batch. A mark that changes without a new submission is listed with the reason, or
 kept."""
 
 import json

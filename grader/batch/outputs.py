@@ -100,8 +100,8 @@ class Outputs:
 
 
 def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
-    """Moves the gradebooks that an earlier batch wrote and this one did not, and says so: nobody takes them for these
-    marks."""
+    """Moves the gradebooks that an earlier batch wrote and this one did not, so that nobody imports them. Yields a line
+    on each."""
     for path in gradebook.files_in(folder):
         if path not in written:
             files.replace(folder / gradebook.EARLIER / path.name, path.read_bytes())

@@ -65,7 +65,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment to send on what a learner handed in."""
+    """A comment to send on a learner's submission."""
 
     learner: str
     user: str

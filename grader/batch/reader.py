@@ -105,7 +105,7 @@ def _ask(**fields: Any) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Reads what is asked for on standard input, and writes a line of JSON for each message."""
+    """Reads a request from standard input, and writes each message as a line of JSON."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for this one
     if sys.platform == "linux":
         prctl(DEATH_SIGNAL, signal.SIGKILL)

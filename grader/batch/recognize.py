@@ -16,7 +16,7 @@ SUFFIXES = (".py", ".ipynb")
 MOST_SEARCHED = 50  # files of one learner that are searched for definitions
 _VERSION = re.compile(
     r"[ _-]?\((\d{1,9})\)$|-(\d{1,9})$"
-)  # what browsers and Canvas append to a name that already exists
+)  # the endings that browsers and Canvas append to a name that already exists
 _NUMBER = re.compile(r"(?:p|problem|task|exercise|ex|hw)?[ _-]?(\d{1,2})(?:[\W_].*)?", re.DOTALL)
 _WORDS = re.compile(r"[^\W_]+")
 # A file with one of these words after the problem's name is not what its learner wants graded.
@@ -30,7 +30,7 @@ _ASIDE = set(
 class Candidate:
     """A file that may be a learner's submission for `problem`.
 
-    `exact` says whether its name is the problem's. `version` is the number that was appended to the name.
+    `exact` is true if its name is exactly the problem's. `version` is the number that was appended to the name.
     """
 
     submitted: SubmittedFile
@@ -124,7 +124,7 @@ def by_definitions(file: SubmittedFile) -> set[str]:
 
 @cache
 def _labels() -> Mapping[str, str]:
-    """Returns the problems by number. Cached like those below: looked up for every file of a class."""
+    """Returns the problems by number. Cached, like the tables below, because it is used for every file of a class."""
     return {name.label: name for name in catalog.names()}
 
 

@@ -266,7 +266,7 @@ Sequences = frozenset[int]  # of the tokens of a file, as `grader.batch.similari
 
 @dataclass(frozen=True)
 class Known:
-    """A solution of a problem that learners can have found. `name` says where it is from."""
+    """A solution of a problem that learners can have found. `name` describes its origin."""
 
     problem: str
     name: str

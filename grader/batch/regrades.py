@@ -83,7 +83,8 @@ def carried_out(before: Sequence[Regrade], after: Sequence[Regrade]) -> list[Reg
 
 
 def lines(done: Sequence[Regrade]) -> Iterator[str]:
-    """Yields the regrades for the terminal: each one that was asked for, and of a check those that changed a score."""
+    """Yields the regrades for the terminal: every requested one of all checks, and those of one check that changed a
+    score."""
     checks = dict.fromkeys((regrade.problem, regrade.check_name) for regrade in done if regrade.check_name)
     for problem, check in checks:
         rows = [regrade for regrade in done if (regrade.problem, regrade.check_name) == (problem, check)]

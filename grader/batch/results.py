@@ -101,8 +101,8 @@ class Results:
         return [Regrade(*row) for row in self._database.execute(f"select {names} from regrades order by number")]
 
     def of_some_checks(self) -> dict[tuple[str, str, str], tuple[list[str], PublicReport]]:
-        """Returns the attempts of which only some checks are to be graded again: the names of these, and the report
-        with the others."""
+        """Returns the attempts that are to be graded again with some checks only: the names of these checks, and the
+        report with the others."""
         asked: dict[tuple[str, str, str], list[str]] = {}
         query = "select learner, problem, attempt, check_name from regrades where verdict_after is null order by number"
         for learner, problem, attempt, check in self._database.execute(query):

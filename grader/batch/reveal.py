@@ -8,8 +8,8 @@ from grader.batch.identity import Directory
 from grader.batch.records import Person, Record
 from grader.report.redacted import Reveal
 
-FACTS = ("reveal", "reveal_after_due")  # what a results folder remembers
-ADVICE: Reveal = "advice"  # all, which is told unless the teacher says otherwise
+FACTS = ("reveal", "reveal_after_due")  # the names of the stored facts
+ADVICE: Reveal = "advice"  # everything, unless the teacher chooses less
 Slot = tuple[str, str]  # learner, problem
 
 

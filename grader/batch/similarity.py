@@ -5,9 +5,9 @@ and so do numbers and strings, so renaming changes nothing. A file is then the s
 consecutive tokens. The similarity of two files is the Jaccard index of their sets: the size of the intersection over
 that of the union.
 
-Sequences that learners were given, by the stub or the page, count for nothing. What is left is compared with the known
-solutions, of which the reference is one. Two learners are compared by what they share beyond the reference and the
-known solutions that either of them resembles.
+Sequences of the stub or the page do not count, because every learner has them. The rest is compared with the known
+solutions, which include the reference. Two learners are compared by the sequences that they share beyond the reference
+and beyond the known solutions that either of them resembles.
 """
 
 import hashlib
@@ -229,8 +229,8 @@ def _tokens(text: str) -> list[tuple[str, Place, Place]]:
 
 
 def _readable(text: str) -> str:
-    """Returns a text of the same length without what Python 3.12's `tokenize` fails on: null, and carriage returns that
-    end a line."""
+    """Returns a text of the same length without the characters on which Python 3.12's `tokenize` fails: null, and
+    carriage returns that end a line."""
     return re.sub(r"\r(?!\n)", "\n", text).replace("\0", " ")
 
 

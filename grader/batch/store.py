@@ -71,7 +71,7 @@ class Store(Results):
 
     @classmethod
     def existing(cls, folder: Path) -> "Store":
-        """Returns the results of a folder that has some, to write. Raises UsageError if it has none."""
+        """Opens the results of a folder for writing. Raises UsageError if it has none."""
         Results(folder).close()
         return cls(folder)
 
@@ -95,8 +95,8 @@ class Store(Results):
             self._database.execute("insert or replace into facts values (?, ?)", [name, value])
 
     def put(self, settle: Settle, *attempts: StoredAttempt) -> None:
-        """Writes attempts and what counts since then, in one transaction. They replace earlier results of the same
-        attempts."""
+        """Writes attempts in one transaction, and decides again which attempts of their learners count. Replaces
+        earlier results of the same attempts."""
         with self._writing():
             for attempt in attempts:
                 slot = (attempt.learner, attempt.problem)
@@ -239,7 +239,7 @@ class Store(Results):
             self._insert("attempts", **{**row, **other, "number": self._next(*slot)[0]})
 
     def make_newest(self, learner: str, problem: str, attempt: str) -> None:
-        """Makes an attempt the last one that arrived for its problem."""
+        """Moves an attempt to the end of the order of arrival for its problem."""
         (number,) = self._next(learner, problem)
         with self._writing():
             self._database.execute(
@@ -277,7 +277,7 @@ class Store(Results):
         return len(found)
 
     def add(self, other: Results) -> None:
-        """Takes over all that another folder's results hold of its learners, who are none of this one's."""
+        """Copies all data of the learners in another folder's results. None of them may be in this one."""
         self._database.execute(
             "attach database ? as other", [f"{(other.folder / DATABASE).resolve().as_uri()}?mode=ro"]
         )

@@ -70,7 +70,7 @@ class Graded:
 
 
 class EnvironmentMismatchError(CommandError):
-    """This machine cannot be trusted to grade. The message says why."""
+    """This machine cannot be trusted to grade. The message gives the reason."""
 
     exit_code = 2
 

@@ -89,7 +89,7 @@ class Attempt:
         return f"grade play {self.problem.label} {name}"
 
     def note(self, verdict: "GradeResponse", *, machine_readable: bool) -> None:
-        """Records the verdict, or says why it is not recorded."""
+        """Records the verdict, or prints why it is not recorded."""
         if self.own:
             try:
                 verdict.note(self.space, self.problem, self.digest)

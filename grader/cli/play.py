@@ -19,7 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def html_option(says: str) -> Callable[[Command], Command]:
-    """Returns the option --html, whose help is a sentence on what the page holds."""
+    """Returns the option --html. Its help names the contents of the page."""
     path = click.Path(path_type=Path, dir_okay=False)
     return click.option("--html", type=path, metavar="FILE.html", help=says)
 

@@ -308,12 +308,12 @@ def _solution_file(problem: Problem) -> Path:
 
 
 def styles(problem: Problem) -> list[Path]:
-    """Correct programs in other styles than the reference."""
+    """Returns the files of correct programs in other styles than the reference."""
     return _beside(problem, STYLES)
 
 
 def forgeries(problem: Problem) -> list[Path]:
-    """Programs that claim work which they do not do."""
+    """Returns the files of programs that claim work which they do not do."""
     return _beside(problem, FORGERIES)
 
 

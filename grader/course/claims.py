@@ -15,7 +15,7 @@ from grader.errors import CourseError
 from grader.problem import Problem
 
 SKETCH = "A worked sketch"
-SECTIONS = ("Why this matters", "The ideas", SKETCH, "Pitfalls")  # what the others say is promised, and graded
+SECTIONS = ("Why this matters", "The ideas", SKETCH, "Pitfalls")  # the other sections hold promises, which are graded
 
 _SAYING = re.compile(
     r"\b(?:raises|returns|(?:is|are) (?:dropped|ignored)|(?:is|are|gives|give|becomes) `?NaN)\b", re.IGNORECASE
@@ -73,7 +73,7 @@ def _numbers_without_example(sketch: Sequence[str], evidence: str, entries: Sequ
 
 
 def _sentences_without_claim(units: Sequence[str], entries: Sequence[Claim]) -> Iterator[str]:
-    """Yields a fault for each of `units` that says what raises, returns or is dropped, and has no claim."""
+    """Yields a fault for each of `units` about something that raises, returns or is dropped, and that has no claim."""
     for unit in units:
         if _SAYING.search(_CODE.sub("`", unit)) and not _claimed(unit, entries):
             yield f"no [[claim]] for the page's sentence: {unit}"
@@ -90,12 +90,12 @@ def _claims_of_nothing(units: Sequence[str], entries: Sequence[Claim]) -> Iterat
 
 
 def _claimed(unit: str, entries: Sequence[Claim], *, without: bool = False) -> bool:
-    """Returns whether a claim names a unit; `without` counts only those that say why they have no example."""
+    """Returns whether a claim names a unit; `without` counts only claims with a reason why they have no example."""
     return any(unit.startswith(begin) for entry in entries if entry.because or not without for begin in entry.page)
 
 
 def _evidence(problem: Problem) -> str:
-    """Returns all examples, of the page and of its claims, with what they print."""
+    """Returns all examples, of the page and of its claims, with their output."""
     return "\n".join([*_EXAMPLE.findall(catalog.page_text(problem)), examples(problem)])
 
 

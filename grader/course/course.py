@@ -1,4 +1,4 @@
-"""A course: a folder with problems and their solutions, and `course.toml`, which says what the course consists of."""
+"""A course: a folder with problems and their solutions, and `course.toml`, which lists the contents."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ FILE = "course.toml"
 BEYOND = "Beyond the course"  # the part of the problems that course.toml does not list
 STYLES = "tests/problems/styles"  # correct programs in other styles than the references
 FORGERIES = "tests/attacks/forgeries"  # programs that claim work which they do not do
-# What each kind of table in `course.toml` may hold, and what it means.
+# The keys of each kind of table in `course.toml`, with their meanings.
 COURSE_KEYS = {
     "title": "The name of the course, as learners read it.",
     "private": "Learners are shown no solutions.",
@@ -76,7 +76,7 @@ class Course:
 
 
 def secret_folders(roots: Iterable[Path]) -> tuple[Path, ...]:
-    """Returns the folders of courses that hold solutions, or what tells about them: no submission may read them."""
+    """Returns the folders of courses that hold solutions or reveal something of them: no submission may read them."""
     return tuple(root / name for root in dict.fromkeys(roots) for name in _FOLDERS)
 
 
@@ -155,7 +155,7 @@ def _row(root: Path, row: Any, own: Iterable[Path], where: str) -> tuple[Path, i
 
 
 def _folder(root: Path, word: Any, folders: Iterable[Path], where: str, course: str) -> Path:
-    """Returns the folder with that name. Raises CourseError, which says what to write, if there is none."""
+    """Returns the folder with that name. Raises CourseError, with a remedy, if there is none."""
     by_name = {folder.name: folder for folder in folders}
     if folder := by_name.get(str(word)):
         return folder

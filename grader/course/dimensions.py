@@ -38,7 +38,7 @@ class Dimension:
 
 
 def _numbers(case: Case, names: Callable[[str], bool]) -> Iterator[float]:
-    """Yields the numbers of a case, among its inputs and its sizes, whose names are asked for."""
+    """Yields the numbers of a case, among its inputs and its sizes, whose names `names` accepts."""
     for name, value in [*case.values.items(), *case.sizes.items()]:
         if names(name) and isinstance(value, int | float | np.ndarray) and np.asarray(value).dtype.kind in "iuf":
             yield from (float(number) for number in np.asarray(value).ravel())
@@ -71,8 +71,9 @@ def _characters(case: Case) -> bool:
     return any(ord(letter) >= _ASTRAL for value in case.values.values() if isinstance(value, str) for letter in value)
 
 
-# What a case must have of each. A dimension that concerns a problem and is not in its cases needs a reason in its
-# definition. Extreme magnitudes concern only the problems whose pages promise them, which no name of an input shows.
+# The size that a case must have in each dimension. A dimension that concerns a problem but is not in its cases needs a
+# reason in its definition. Extreme magnitudes concern only the problems whose pages promise them, which no name of an
+# input shows.
 DIMENSIONS = (
     Dimension(
         "layers",
@@ -132,7 +133,8 @@ def faults(problem: Problem, cases: Mapping[str, list[Case]]) -> Iterator[str]:
 def _faults_of(
     dimension: Dimension, problem: Problem, cases: Mapping[str, list[Case]], inputs: Sequence[tuple[str, "Value"]]
 ) -> Iterator[str]:
-    """Yields what is missing or wrong of one dimension. `inputs` are the names and values of the inputs of `cases`."""
+    """Yields the missing or wrong declarations on one dimension. `inputs` are the names and values of the inputs of
+    `cases`."""
     groups = [group for group, family in problem.cases.items() if dimension.name in family.covers and group in cases]
     for group in groups:
         if not any(dimension.reached(case) for case in cases[group]):

@@ -173,7 +173,7 @@ class Drawing:
         return whole
 
     def block(self, lines: list[Words], x: float, y: float, anchor: str = "middle", *, centered: bool = True) -> None:
-        """Lines of text, centered at y, or from y downward. Raises DrawingError if one leaves the picture."""
+        """Draws lines of text, centered at y, or from y downward. Raises DrawingError if one leaves the picture."""
         top = y - (len(lines) - 1) * LINE_HEIGHT / 2 if centered else y
         for number, line in enumerate(lines):
             left = x - line.width * {"start": 0, "middle": 0.5, "end": 1}[anchor]
@@ -197,7 +197,7 @@ class Drawing:
             self.label([Words.parse(text) for text in texts], points, flags)
 
     def label(self, lines: list[Words], points: list[Point], flags: set[str]) -> None:
-        """The text of an arrow, beside the middle of its longest segment."""
+        """Draws the text of an arrow, beside the middle of its longest segment."""
         (x1, y1), (x2, y2) = max(pairwise(points), key=lambda ends: _distance(*ends))
         x, y = (x1 + x2) / 2, (y1 + y2) / 2
         away = 11 + (len(lines) - 1) * LINE_HEIGHT / 2

@@ -18,7 +18,8 @@ _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)[ \t]+import\b|import[ \t]+
 
 
 def syntax_tree(source: str | bytes) -> ast.Module:
-    """`ast.parse`, also where several threads parse. Raises what `ast.parse` raises for a source that is not valid.
+    """Parses a source as `ast.parse` does, also in several threads. Raises what `ast.parse` raises for an invalid
+    source.
 
     Up to 3.11.7, the threads of a Python share one count of how deep a tree is. If the garbage collector lets another
     thread in while a tree is made, the tree is right, but the count is not, and `ast.parse` raises a SystemError

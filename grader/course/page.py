@@ -19,7 +19,7 @@ SECTIONS = (
     "Examples",
     "Hints",
 )
-# What makes the explorables of a page move: see the head of the first script.
+# The scripts and the style of a page's explorables: see the head of the first script.
 EXPLORABLES = tuple(
     Path(__file__).with_name(name) for name in ("explorables.js", "explorables_page.js", "explorables.css")
 )
@@ -77,8 +77,8 @@ def _svg(problem: Problem, name: str) -> str:
 
 
 def as_text(markdown: str) -> str:
-    """Markdown of a page with its formulas as text, for a terminal, where no explorable can be shown: its table
-    remains."""
+    """Returns the Markdown of a page for a terminal, with its formulas as text. An explorable is replaced by its
+    table."""
     return FORMULAS.sub(
         lambda match: "\n".join(["```text", *map(formulas.as_text, match[1].splitlines()), "```"]),
         re.sub(rf"{_EXPLORABLE.pattern}\n\n", "", markdown, flags=re.MULTILINE),

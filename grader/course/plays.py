@@ -47,8 +47,7 @@ def exists(problem: Problem) -> bool:
 
 
 def find(problem: Problem) -> Play | None:
-    """Returns the play of a problem, or None if it has none. Raises CourseError if its constants are not what they
-    should be."""
+    """Returns the play of a problem, or None if it has none. Raises CourseError if its constants are not valid."""
     path = problem.folder / FILE
     if not path.is_file():
         return None

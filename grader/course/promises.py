@@ -24,8 +24,7 @@ _END = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bcf\.)(?<!\bvs\.)(?<=[.!?])([
 
 @dataclass(frozen=True)
 class Promise:
-    """A sentence of a page, the check with a case that contains what it promises, and the evidence that the check sees
-    it.
+    """A sentence of a page, the check with a case that contains the promise, and the evidence that the check sees it.
 
     The evidence is a misconception that the check rejects (`broken_by`), or a correct program in another style that
     makes use of a permission (`kept_by`, its file name).
@@ -130,12 +129,12 @@ def pitfall_faults(problem: Problem) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    """Text with its lines joined, and single blanks."""
+    """Joins the lines of a text, with single blanks."""
     return " ".join(text.split())
 
 
 def _blocks(markdown: str) -> Iterator[str]:
-    """Paragraphs, items of lists, and cells of tables, on one line each."""
+    """Yields paragraphs, items of lists, and cells of tables, on one line each."""
     block: list[str] = []
     for line in [*map(str.strip, markdown.splitlines()), ""]:
         in_table = line.startswith("|")

@@ -1,8 +1,8 @@
-"""Creates the files of a new problem or of a whole new course, and lists what its author must still write.
+"""Creates the files of a new problem or of a whole new course, and lists the parts that its author must still write.
 
-The folder `template` is a course of one small problem that works: its entry returns 2 x + 1. A new problem has its
-files, under another name. What is particular to a problem is marked with TODO there, so that `grade verify` has nothing
-else to complain about. A new course has the whole of it, without the marks.
+The folder `template` is a working course of one small problem: its entry returns 2 x + 1. A new problem gets copies of
+its files, under another name. TODO comments mark the parts that are particular to a problem, so that `grade verify` has
+no other complaints. A new course gets copies of the whole template, without the TODO comments.
 """
 
 import json

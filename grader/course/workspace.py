@@ -47,7 +47,7 @@ class Workspace:
 
     def start(self) -> tuple[list[Path], list[Path]]:
         """Adds every stub and page that is missing, and replaces the pages that have changed since they were written.
-        Adds what tells AI assistants to tutor, unless the folder has instructions for them.
+        Adds the files that instruct AI assistants to tutor, unless the folder has instructions for them.
 
         Returns the new paths, and the pages that were not replaced because the learner may have edited them.
         """
@@ -91,7 +91,8 @@ class Workspace:
         return created, kept
 
     def _instruct_assistants(self) -> list[Path]:
-        """Writes what tells AI assistants to tutor, unless the folder has instructions. Returns the new paths."""
+        """Writes the files that instruct AI assistants to tutor, unless the folder has instructions. Returns the new
+        paths."""
         if os.path.lexists(self.folder / assistants.INSTRUCTIONS):
             return []
         texts = {self.folder / name: text for name, text in assistants.files().items()}
@@ -102,7 +103,7 @@ class Workspace:
         return missing
 
     def entries(self) -> list[Entry]:
-        """Everything that the log knows, in order of time."""
+        """Returns all entries of the log, in order of time."""
         return log.read(self.folder)
 
     def note(self, *entries: Entry) -> None:
@@ -144,7 +145,7 @@ class Workspace:
         return next((entry.text("course") for entry in reversed(self.entries()) if entry.kind == "started"), "")
 
     def progress(self) -> dict[str, Progress]:
-        """Progress by problem name. Damaged entries count as missing."""
+        """Returns the progress by problem name. Damaged entries count as missing."""
         return log.by_problem(self.entries())
 
     def hints_seen(self, problem: Problem) -> int:
@@ -252,8 +253,10 @@ class Workspace:
         return Standing("reset" if last == "NOT ATTEMPTED" else "broken", points, False)
 
     def reset(self, problem: Problem) -> Path | None:
-        """Puts the stub back in the place of the learner's file. Returns the path that the old file is kept at, under a
-        new name with a number; None if there was nothing to keep. Raises UsageError."""
+        """Replaces the learner's file by the stub. Raises UsageError.
+
+        Returns the path to which the old file was moved, a new name with a number; None if there was nothing to keep.
+        """
         kept = None if self.add(problem) else self.put(problem, catalog.stub_text(problem))
         if kept:
             self.remember(problem, verdict="NOT ATTEMPTED", score=0)

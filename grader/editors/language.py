@@ -35,7 +35,7 @@ class Learner:
         self._queue = GradeQueue(self._judge)
         self._asked: dict[Path, Future[Report | None]] = {}  # the latest grading of each file
         self._reports: dict[Path, Report] = {}
-        self._hints: dict[Path, int] = {}  # how many were shown
+        self._hints: dict[Path, int] = {}  # the number of hints shown
         self._pages: tempfile.TemporaryDirectory[str] | None = None
 
     def close(self) -> None:

@@ -35,14 +35,14 @@ the cell below, which grades it. `%hint {label}` gives a hint, and `%progress` s
 
 
 def export(directory: Path, problems: Sequence[Problem], install: str | None) -> Iterator[str]:
-    """Writes a notebook for each problem, named as its module, so that `grade batch` takes it in. Yields lines for the
+    """Writes a notebook for each problem, named as its module, so that `grade batch` accepts it. Yields lines for the
     terminal.
 
-    A file that exists is left alone. `install` is what `%pip install` installs: the package of the shipped course
+    Leaves a file that exists alone. `install` is the argument of `%pip install`: the package of the shipped course
     unless given.
 
-    Raises UsageError if a notebook cannot be written, or if a course is selected that is not installed under a name or
-    that nothing is said to install.
+    Raises UsageError if a notebook cannot be written, or if the selected course is neither installed under a name nor
+    given by `install`.
     """
     course = selection.selected().root
     name = "" if course == ROOT else selection.name_of(course)

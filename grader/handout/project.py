@@ -67,8 +67,7 @@ def _for_users(extras: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
 
 
 def project_file(packages: Sequence[str], beside: str = "") -> str:
-    """Returns the project file of a copy with these packages. A wheel of it also has what is in the folder `beside`,
-    next to them."""
+    """Returns the project file of a copy with these packages. Its wheel also contains the folder `beside`."""
     course = metadata()
     return tomli_w.dumps({
         "build-system": BUILD_SYSTEM,

@@ -112,7 +112,7 @@ def writable(launch: Launch, *, namespaced: bool) -> list[Path]:
 
 
 def _without(folder: Path, hidden: Path) -> list[Path]:
-    """Paths that together cover `folder` except `hidden`, because a Landlock rule can only allow."""
+    """Returns the paths that together cover `folder` except `hidden`, because a Landlock rule can only allow."""
     real = folder.resolve()  # a rule for a symbolic link would allow what it points to
     if real == hidden:
         return []
@@ -131,8 +131,8 @@ def _can_read(folder: Path) -> bool:
 
 
 def _become_other_user(number: int) -> bool:
-    """Becomes another user if this process is root's. Only in a root folder of its own, and if any user can read Python
-    there."""
+    """Changes this process to another user if it is root's. Only in a root folder of its own, and if any user can read
+    Python there."""
     if os.geteuid() != 0 or not _is_for_all():
         return False
     user = _HIGHEST_USER - number % _USERS  # no other running worker has it

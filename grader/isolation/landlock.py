@@ -1,7 +1,7 @@
 """Linux Landlock through ctypes: limits this process and its children to certain files, and denies them TCP.
 
-See landlock(7). Needs no privileges. It binds the calling thread and what that thread starts, so this process must have
-only one thread.
+See landlock(7). Needs no privileges. It binds the calling thread and its later children, so this process must have only
+one thread.
 """
 
 import os

@@ -28,7 +28,7 @@ def create() -> str:
 
 @cache
 def _home() -> Path:
-    """This process's own folder, in memory if there is room."""
+    """Returns this process's own folder, in memory if there is room."""
     folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_tops()[0]))
     atexit.register(leave)
     return folder

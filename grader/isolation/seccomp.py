@@ -120,7 +120,7 @@ def _program() -> bytes:
 
 
 def _unless(condition: _Condition) -> list[tuple[int, int, int, int]]:
-    """Instructions that deny the call unless the condition holds."""
+    """Returns the instructions that deny the call unless the condition holds."""
     last = len(condition.values)
     tests = [(_EQUAL, last - position, 0, value) for position, value in enumerate(condition.values)]
     return [

@@ -24,7 +24,7 @@ def not_judged(check: Check, case: Case, condition: str, mismatch: Mismatch | No
 
 
 def program_differs(mismatch: Mismatch) -> str:
-    """Returns the condition that a program must fulfil before it is measured, by its first difference from the
+    """Returns the condition that a program must fulfill before it is measured, by its first difference from the
     reference's."""
     special = {INPUTS: RIGHT_PLACES, UNCHECKED: NO_MORE_OUTPUTS}
     return next((text for prefix, text in special.items() if mismatch.path.startswith(prefix)), RIGHT_VALUES)

@@ -48,7 +48,7 @@ class Recorded:
                 f"{problem.folder / OUTPUTS} cannot be read: {error}. Unpack your teacher's bundle again."
             ) from None
         self._recorded = set(self._archive.namelist())
-        # Which of them raise is not recorded: to ask for all takes no time here.
+        # The recordings do not tell which of them raise. Asking for all takes no time here.
         self.misconceptions: Mapping[str, Misconception] = {
             variant: Misconception(name, says, "", (), raises=True) for variant, name, says in rows
         }
@@ -77,7 +77,7 @@ class Recorded:
         return answer
 
     def is_known(self, check: Check, case: Case) -> bool:
-        """True: nothing is computed."""
+        """Returns True: nothing is computed."""
         return True
 
     def together(self, first: str, second: str) -> str | None:

@@ -78,7 +78,7 @@ def environment() -> str:
 
 
 def own_code(root: Path) -> Iterable[bytes]:
-    """Yields the path and the content of every file of the grader, the harness and what they share, in order."""
+    """Yields the path and the content of every file of the grader, the harness and their common packages, in order."""
     for package in _OWN_PACKAGES:
         for path in sorted((root / package).rglob("*")):
             if path.is_file() and path.parent.name != "__pycache__":
@@ -119,10 +119,10 @@ def has(key: str) -> bool:
 
 
 def claim(key: str) -> Callable[[], None] | None:
-    """Tells the other processes that this one computes an entry, until the returned function is called or this process
-    ends.
+    """Claims an entry, so that other processes know that this one computes it, until the returned function is called or
+    this process ends.
 
-    None if another process does. Without a cache, all compute everything.
+    Returns None if another process has claimed it. Without a cache, all processes compute everything.
     """
     path = _path(key)
     if path is None:

@@ -32,8 +32,8 @@ UNWRITTEN = (BAD_ENTRY, "not_implemented")  # learners write one entry after ano
 # Failures that no edit of the reference has, so that none needs to be run.
 NO_IDEA = frozenset("syntax missing_import processes exit refused protocol".split())
 
-# What is wrong in an outcome, by check and case: a submission's is needed for each idea, and an idea's for each
-# submission.
+# The mismatches of an outcome, by check and case. Those of a submission are needed for each misconception, and those
+# of a misconception for each submission.
 _WRONG: WeakKeyDictionary[Outcome, dict[tuple[str, Case], dict[str, Mismatch]]] = WeakKeyDictionary()
 
 
@@ -147,9 +147,9 @@ def _shares_run(item: Evidence, other: Evidence) -> bool:
 
 
 def _explains_first(reference: Answers, first: Evidence, variant: str, *, loosely: bool) -> bool:
-    """Returns whether a variant gives the first difference and all others there, and contradicts nothing.
+    """Returns whether a variant reproduces the first difference and all others there, and contradicts nothing.
 
-    `loosely` takes numbers for the same that the check could not tell apart: low precision drifts.
+    `loosely` treats numbers as equal that the check could not tell apart, because low precision drifts.
     """
     if first.outcome.failure:
         loosely = False
@@ -298,11 +298,11 @@ def _distance(reference: Answers, failures: Sequence[Evidence], variant: str) ->
 def _pair(
     reference: Answers, explained: Sequence[Evidence], others: Sequence[Evidence], most: int, known: str = ""
 ) -> Diagnosis | None:
-    """Returns two misconceptions that together explain some of the evidence and contradict none; one of them is
-    `known`, if given.
+    """Finds two misconceptions that together explain some of the evidence and contradict none; one of them is `known`,
+    if given.
 
-    Tries those pairs first whose effects on the first item, added or multiplied, come nearest to the learner's numbers.
-    An idea without an effect there cannot be part of a pair.
+    Tries the pairs first whose effects on the first item, added or multiplied, come nearest to the learner's numbers. A
+    misconception without an effect there cannot be part of a pair.
     """
     first = explained[0]
     if first.outcome.failure or not most:

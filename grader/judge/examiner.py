@@ -88,7 +88,7 @@ class Examiner:
             fresh.worker.close()
 
     def close(self) -> str:
-        """Kills both processes. Returns what the worker printed."""
+        """Kills both processes. Returns the output that the worker printed."""
         if self._witness:
             self._witness.worker.close()
         return self.worker.worker.close()
@@ -126,7 +126,7 @@ class Examiner:
             notes = notes_of(program)
             if check.measures or (notes and check.traced):
                 return Outcome(notes=notes)
-            # What only a program can prove, a worker need not know the numbers for.
+            # The worker does not need the numbers for a check that only a program can pass.
             blind = probe_frame("", check, without_arrays(case), "run")
             if check.partner:
                 return self._with_partner(blind, replace(frame, kind="partner"))

@@ -1,4 +1,4 @@
-"""Fault localization: finds the first submodule whose recorded inputs agree with the reference's and whose output does
+"""Fault localization: finds the first submodule whose recorded inputs agree with the reference's but whose output does
 not.
 
 `grader.worker.recorder` records the values, in both workers.
@@ -61,10 +61,11 @@ def first_faulty(
     sizes: Mapping[str, int] | None = None,
     again: Callable[[str], tuple[Leaf, Leaf, Mapping[str, int]] | None] = lambda path: None,
 ) -> Finding:
-    """Returns the first submodule whose inputs are right and whose output is wrong.
+    """Finds the first submodule whose inputs are right and whose output is wrong.
 
-    `used` are the parameters on which the output depends, if known. A submodule that a transformation such as `nnx.jit`
-    copied is called unseen, but then its parameters are among them. `again` returns a leaf of a case with other sizes.
+    `used` are the parameters on which the output depends, if known. Calls of a submodule that a transformation such as
+    `nnx.jit` copied are not recorded, but its parameters are in `used`. `again` returns a leaf of a case with other
+    sizes.
     """
     if expected.failure or got.failure:
         return Finding()

@@ -117,7 +117,7 @@ class _File:
             self.runs.append(statement)
 
     def renamed(self, node: ast.AST) -> dict[str, str]:
-        """Returns the names that a statement gives to a module of a library, as in `nn = jax.nn`."""
+        """Returns the names that an assignment gives to a module of a library, as in `nn = jax.nn`."""
         if not (isinstance(node, ast.Assign) and is_module(dotted := self.dotted(node.value))):
             return {}
         return {target.id: dotted for target in node.targets if isinstance(target, ast.Name)}
@@ -403,8 +403,7 @@ def _literal(tree: ast.AST) -> set[str]:
 
 
 def _binds_name(node: ast.AST) -> bool:
-    """Returns whether a node gives `__name__` another value: then what is below `if __name__ == "__main__":` may
-    run."""
+    """Returns whether a node assigns `__name__`: then the code below `if __name__ == "__main__":` may run."""
     bound = [getattr(node, field, None) for field in ("name", "asname", "rest")]
     if isinstance(node, ast.Name):
         bound = [node.id] if not isinstance(node.ctx, ast.Load) else []

@@ -211,7 +211,7 @@ class Reference:
                 worker.thread.submit(worker.end)
 
     def close(self) -> None:
-        """Kills the workers and cancels what is still to be computed."""
+        """Kills the workers and cancels the waiting requests."""
         self._closed = True
         for worker in self._workers:
             worker.close()

@@ -32,7 +32,7 @@ Frames = tuple[tuple[str, int, str, str], ...]  # file, line, function and code 
 Mode = Literal["trace", "run", "both", "eager", "until_nan"]
 Stage = Literal["saves", "probes", "restores", "reads"]
 MOST_PROGRESS = 1000  # lines of progress before an answer
-_UNSOUND = f"{CourseError.__module__}.{CourseError.__name__}: "  # how a traceback of it ends
+_UNSOUND = f"{CourseError.__module__}.{CourseError.__name__}: "  # the beginning of the last line of its traceback
 MOST_STEPS = 1_000_000
 EXIT_SECONDS = 5.0  # for a process to exit after it closed its channel
 GRACE_SECONDS = 1.0  # for a worker whose time is up to say where its file was
@@ -202,7 +202,7 @@ class Session:
         return answer if isinstance(answer, Failure) else None
 
     def restart_clock(self) -> None:
-        """Allows the whole time again. For references only, which may run for days."""
+        """Restarts the time limit. For references only, which may run for days."""
         self._clock = Clock(self.seconds, self._computing)
 
     def _computing(self) -> float:
@@ -261,7 +261,7 @@ class Session:
         return self.ended
 
     def _timeout(self, frames: Frames = ()) -> Failure:
-        if self.worker.killed_for or self.worker.came_near_memory_limit:  # what runs out of memory runs slowly, too
+        if self.worker.killed_for or self.worker.came_near_memory_limit:  # which makes it slow
             reason = (
                 self.worker.killed_for or f"it had used up most of its {self.worker.limits.memory >> 20} MiB of memory"
             )
@@ -302,7 +302,7 @@ class Session:
         if self.worker.killed_for:
             return Failure(_kind(self.worker), message=f"stopped: {self.worker.killed_for}")
         if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV
-            if self.worker.came_near_memory_limit:  # how XLA ends when an allocation fails
+            if self.worker.came_near_memory_limit:  # XLA ends the process when an allocation fails
                 return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
             return Failure("exit", message=f"it crashed (signal {-code}) before returning a result")
         how = f"signal {-code}" if code < 0 else f"code {code}"

@@ -54,7 +54,7 @@ class Row:
 
 
 def prove(problem: Problem, workers: Workers) -> Row:
-    """Tries every hunt of a problem, and the programs that they are made of."""
+    """Tries every hunt of a problem, and the correct programs behind them."""
     start, row, found = monotonic(), Row(problem.name), hunts.of(problem)
     reference, drawn = Reference(problem, workers), cases_.draw_all(problem, 0)
     reference.keep = False  # nobody asks for these outputs again
@@ -123,7 +123,7 @@ def _unfair_error(hunt: Hunt, result: CheckResult) -> str:
 
 
 def _has_the_idea(hunt: Hunt, failed: Failed, reference: Reference) -> bool:
-    """Returns whether the program gives what the reference gives with the same misconception."""
+    """Returns whether the program's outcome equals that of the reference with the same misconception."""
     check, case = failed.result.check, failed.result.case
     if case is None:
         return False

@@ -101,8 +101,7 @@ class HuntSpace(Workspace):
         return waiting[-1] if waiting else None
 
     def passed(self) -> list[Problem]:
-        """Returns the problems whose hunts may be seen: those that were passed, where learners may read the
-        reference."""
+        """Returns the problems with hunts to offer: those that were passed, where learners may read the reference."""
         progress = self.home.progress()
         done = {name for name, row in progress.items() if row.verdict == "PASS"}
         return [problem for problem in catalog.problems() if problem.name in done and catalog.shows_solution(problem)]
@@ -193,7 +192,7 @@ class HuntSpace(Workspace):
         self._note(current, verdict=verdict)
 
     def note_end(self, current: UnderWay, *, mended: bool = False) -> None:
-        """Notes that the hunt has ended, with what it was worth."""
+        """Notes that the hunt has ended, and whether the program was mended."""
         self.home.record("hunted", current.problem, begun=current.id, mended=mended or None)
 
     def _note(self, current: UnderWay, **facts: object) -> None:

@@ -1,4 +1,4 @@
-"""The hunts of a problem: plausible programs with one fault each, made of what the course has.
+"""The hunts of a problem: plausible programs with one fault each, made from the misconceptions of the course.
 
 A hunt is a correct program, the reference or one of the other styles, with the edit of a misconception. `grade verify
 --hunts` proves each of them.
@@ -141,7 +141,8 @@ def _whole(text: str, lines: set[int]) -> set[int]:
 
 
 def _ideas(hunt: Hunt, seed: str) -> tuple[str, ...]:
-    """Returns the right idea among others of the problem. Those that edit the same place are the most plausible."""
+    """Returns the right idea and other ideas of the problem, in an order drawn from `seed`. About half of the others
+    edit the same place, if there are as many, because these are the most plausible."""
     own = hunt.misconception
     others = [other for other in catalog.misconceptions(hunt.problem) if not _is_like(other.name, own.name)]
     near = [other.name for other in others if other.find in own.find or own.find in other.find]

@@ -93,8 +93,8 @@ def under_way(entries: list[Entry]) -> dict[str, UnderWay]:
 class ReviewSpace(Workspace):
     """The folder of a learner's reviews, beside the passed files, which it reads but never writes.
 
-    It can stand wherever a workspace can: what is remembered here belongs to the review that is under way. `form` is
-    what to write, or empty for what the memory needs.
+    It can stand wherever a workspace can: its record belongs to the review that is under way. `form` is the form of the
+    review to begin, or empty for the form that the memory needs.
     """
 
     home: Workspace = field(kw_only=True)
@@ -258,7 +258,7 @@ def _diff(space: ReviewSpace, problem: Problem) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """Seconds as `3:07`, or `1:02:03` from an hour on."""
+    """Formats seconds as `3:07`, or `1:02:03` from an hour on."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -163,8 +163,8 @@ def card_of(rows: Sequence[Review]) -> "Card":
 
 @cache
 def scheduler() -> "Scheduler":
-    """FSRS with its default parameters, in whole days. Its dates are not drawn, because they are derived again and
-    again."""
+    """Returns FSRS with its default parameters, in whole days. Its dates have no random part, because they are derived
+    again and again."""
     from fsrs import Scheduler
 
     return Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)

@@ -51,7 +51,7 @@ class Target:
 
 
 def _replacements(before: ast.AST, after: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Yields the pairs of an expression or statement and what an edit makes of it, the smallest first."""
+    """Yields the pairs of an expression or statement and its replacement by an edit, the smallest first."""
     pairs = []
     old, new = before, after
     while type(old) is type(new):

@@ -46,7 +46,7 @@ def _share(value: float | None, most: float) -> float:
 
 
 def _words(words: list[tuple[int, float]]) -> Iterator[Markup]:
-    """Words as bars in lines, by their lengths and shades. Those that do not fit are left out."""
+    """Draws words as bars in lines, by their lengths and shades. Leaves out words that do not fit."""
     x = y = 0.0
     for length, shade in words:
         width = max(1.0, min(length * 0.9, WIDTH / 2))

@@ -197,7 +197,7 @@ def _token_style(story: Story, token: Token, index: int) -> Style:
 
 
 def _broken(cells: Sequence[tuple[str, Style]], width: int) -> Iterator[list[tuple[str, Style]]]:
-    """Lines of cells, broken at spaces where possible."""
+    """Returns lines of cells, broken at spaces where possible."""
     line: list[tuple[str, Style]] = []
     for cell in cells:
         if cell[0] == "\n":

@@ -16,7 +16,7 @@ from grader.report.json_report import CheckRow, MisconceptionRow, PublicReport, 
 
 Reports = Sequence[PublicReport]
 
-# What Classroom 50's runner tells an autograder of a submission.
+# The variables in which Classroom 50's runner describes a submission.
 _CLASSROOM50 = ("CLASSROOM", "ASSIGNMENT", "OWNER", "SUBMISSION_TAG", "COMMIT_URL", "RELEASE_URL")
 
 
@@ -132,7 +132,7 @@ def classroom50(reports: Reports) -> str:
 
 
 def junit(reports: Reports) -> str:
-    """JUnit XML, with a suite for each problem and a case for each check."""
+    """Returns JUnit XML, with a suite for each problem and a case for each check."""
     top = ElementTree.Element("testsuites")
     for report in reports:
         failed = [check for check in report.checks if not check.passed]
@@ -160,7 +160,7 @@ def as_json(reports: Reports) -> str:
 
 
 def text(reports: Reports) -> str:
-    """Plain text, with a summary and a line for each check."""
+    """Returns plain text, with a summary and a line for each check."""
     lines = []
     for report in reports:
         lines += [_summary(report), ""]

@@ -8,7 +8,7 @@ from commandline.errors import UsageError
 from grader.judge.verdict import Verdict
 from grader.report.json_report import CheckRow, PublicReport
 
-# What is told: the verdict of each check; the name of the misconception, too; or also differences and advice.
+# The levels: the verdict of each check; also the name of the misconception; also differences and advice.
 Reveal = Literal["verdict", "idea", "advice"]
 _REVEALS = ("verdict", "idea", "advice")
 _KINDS = {

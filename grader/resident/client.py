@@ -47,7 +47,7 @@ def connected(wants: str) -> Connection | None:
 def is_with_program() -> bool:
     """Returns whether a program that stays, such as watch mode, has the resident judge of this course.
 
-    One that was left behind gives way to any program that makes its own.
+    A judge that a command has left behind gives way to any program that makes its own.
     """
     connection = connected("nothing")
     if connection is None:

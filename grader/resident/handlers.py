@@ -24,7 +24,7 @@ _LOOK = 200  # milliseconds between two looks whether a client is still there
 
 
 class Handlers:
-    """Handles the requests of the clients of a resident judge. It does not answer a request that it cannot fulfil: the
+    """Handles the requests of the clients of a resident judge. It does not answer a request that it cannot fulfill: the
     client then does the work itself."""
 
     def __init__(self, resident: "Resident") -> None:

@@ -68,9 +68,9 @@ class Resident:
     """Grades one submission at a time, from any thread; a later request waits. Use it as a context manager, or `close`
     it.
 
-    Edits of a problem or a solution restart what is running. While it lives, it grades for other processes of the same
-    user that run the same course, and lends them its fork server. The latest such judge does so: those before it are no
-    longer found.
+    An edit of a problem or a solution restarts its processes. While it lives, it grades for other processes of the same
+    user that run the same course, and lends them its fork server. Only the latest such judge does so: clients no longer
+    find the earlier ones.
     """
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class Resident:
             return report
 
     def supersede(self, submission: Submission) -> None:
-        """Ends the grading of this very object, which then raises SupersededError, also if it has not begun yet."""
+        """Ends the grading of this very object, which then raises SupersededError, even if it has not begun yet."""
         with self._changing:
             self._superseded.append(submission)
             if self._running is submission:

@@ -45,7 +45,7 @@ def is_welcome(workspace: Path) -> bool:
     """Returns whether a process may stay behind here: never in CI, and never as another user than the one whose work is
     graded.
 
-    Otherwise if it is asked for, or where somebody sits at a terminal whose end it will see.
+    Otherwise it may if the user asks for it, or where somebody sits at a terminal whose end it will notice.
     """
     if sys.platform != "linux" or os.environ.get(VARIABLE) == "0" or os.environ.get("CI"):
         return False

@@ -17,7 +17,7 @@ from grader.paths import ROOT
 
 _CODE = ("commandline", "grader", "harness")
 _PROBLEMS = ("problems", "solutions")
-# What this process's environment decides of a worker that is forked for it.
+# The environment variables that affect a worker that is forked for this process.
 _VARIABLES = ("LD_LIBRARY_PATH", "TMPDIR", WITHOUT, *FLAX_MODES)
 
 

@@ -56,7 +56,7 @@ class WorkerPool:
             worker.close()
 
     def resume(self) -> None:
-        """Hands out workers again."""
+        """Allows `worker` to return workers again."""
         with self._lock:
             self._ended = False
 

@@ -107,7 +107,7 @@ class WatchSession:
         return self.followed or self._due
 
     def opening(self) -> str:
-        """Markdown in place of a verdict, as long as nothing was written."""
+        """Returns Markdown to show in place of a verdict, as long as the learner has written nothing."""
         return ""
 
     def ending(self) -> list[str]:

@@ -34,10 +34,10 @@ Again = Callable[[], tuple[Leaf, Leaf, Sizes] | None]  # the same leaf of a case
 def relation(
     expected: Leaf, got: Leaf, tolerance: Tolerance, sizes: Sizes | None = None, again: Again = lambda: None
 ) -> str:
-    """Returns a sentence on how all values of `got` follow from those of `expected`; empty if no relation was found.
+    """Describes how all values of `got` follow from those of `expected`, in a sentence; empty if no relation was found.
 
-    `sizes` are the case's numbers by name. A factor is given the name of one that explains it, if that also explains
-    the factor of a case where this size has another value.
+    `sizes` are the case's numbers by name. A factor is named after the size that explains it, if that size also
+    explains the factor of a case in which it has another value.
     """
     want, have = _real(expected), _real(got)
     if want is None or have is None or not _can_be_related(want, have):
@@ -97,7 +97,7 @@ def right_part(expected: Leaf, got: Leaf, tolerance: Tolerance) -> str:
 
 
 def _at(one: str, place: int) -> str:
-    """'row 3', or 'slice 3 along axis 0'."""
+    """Names a slice: 'row 3', or 'slice 3 along axis 0'."""
     noun, *where = one.split(" ", 1)
     return " ".join([noun, str(place), *where])
 

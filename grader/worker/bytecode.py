@@ -13,7 +13,7 @@ _VERSIONS = range(5, 7)  # from native properties on; a newer JAX may need more
 
 
 class BytecodeError(Exception):
-    """The bytes are not a program in MLIR bytecode. The message says where."""
+    """The bytes are not a program in MLIR bytecode. The message gives the place."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _operations(reader: _Reader, strings: list[str]) -> frozenset[str]:
         dialects.append(string(name >> 1))
         if name & 1:  # a version follows, in a section of its own
             _section(reader)
-    reader.number()  # how many operations there are in all
+    reader.number()  # the number of all operations
     operations = set()
     while reader.position < len(reader.data):
         dialect, count = reader.number(), reader.number()

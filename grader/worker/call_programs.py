@@ -1,9 +1,9 @@
-"""The programs that a traced function runs where nothing jits it as a whole, each compiled alone.
+"""The programs that a traced function runs without a jit around all of it, each compiled alone.
 
-A trace merges all that a function does into one program, and XLA propagates shardings through all of it, even from its
-end back to its start. Without the trace, each jitted function is a program of its own, and so is each operation between
-them. A later one cannot place what an earlier one creates. These stages are the operations of `main`: calls of jitted
-functions, and others.
+A trace merges everything that a function does into one program, and XLA propagates shardings through all of it, even
+from its end back to its start. Without the trace, each jitted function is a program of its own, and so is each
+operation between them. A later program cannot place the arrays that an earlier one creates. These stages are the
+operations of `main`: calls of jitted functions, and others.
 """
 
 import math
@@ -50,8 +50,11 @@ class Stage:
 
 
 def stages(compiled: Compiled) -> list[Stage]:
-    """Returns the stages of a program on several devices, in order. Operations on fewer elements than there are devices
-    are left out, because nobody splits these. A call is not: its function may hold more than it takes and returns."""
+    """Returns the stages of a program on several devices, in order.
+
+    Leaves out operations on fewer elements than there are devices, because nobody splits these. A call is never left
+    out: its function may hold more than it takes and returns.
+    """
     parsed, devices = compiled.parsed, compiled.devices
     block = stablehlo.main_block(parsed)
     *operations, last = (view.operation for view in block.operations)

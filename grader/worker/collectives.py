@@ -92,7 +92,7 @@ def collectives(text: str, devices: int, rates: Mapping[str, Sequence[Fraction]]
     """Returns every collective in the text of an optimized program. `rates` are those of its loops and branches, from
     `counting.rates`.
 
-    Raises UncountableError if one is in a loop of unknown turns.
+    Raises UncountableError if one is in a loop with an unknown number of iterations.
     """
     parts, entry = _parts(text, rates or {})
     found: list[Collective] = []

@@ -66,8 +66,8 @@ def cost(operation: Any, functions: Functions) -> int:
 def computes_numbers(operation: Any, functions: Functions) -> bool:
     """Returns whether an operation computes with numbers, rather than moves them, looks them up or writes them.
 
-    Single integers are indices. The bits of a number as an integer are numbers, too: integer arithmetic can do all that
-    arithmetic of floats does.
+    Single integers are indices. The bits of a float as an integer count as numbers, because integer arithmetic can
+    replace all arithmetic of floats.
     """
     name = operation.name.partition(".")[2]
     computed = _body(operation, 0, functions) if name == "scatter" else cost(operation, functions)

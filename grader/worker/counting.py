@@ -122,8 +122,11 @@ def runs(module: Any, counters: Sequence[int]) -> Iterator[Run]:
 
 
 def rates(module: Any, counters: Sequence[int]) -> dict[str, list[Fraction]]:
-    """For each loop and each `case` or `if`, by its name in a program that was compiled with counters: how often each
-    of its bodies or branches runs when it is executed, on average."""
+    """Returns, for each loop and each `case` or `if`, how often each of its bodies or branches runs per execution, on
+    average.
+
+    The keys are the names in a program that was compiled with counters.
+    """
     first, found = _first_counters(module), {}
     for run in runs(module, counters):
         if run.operation in first:

@@ -22,10 +22,10 @@ _LONGEST_LINE = 200  # characters of a line of code
 PLAIN_CONTAINER = re.compile(
     r"Found data on value of type '<class '(list|tuple|dict)'>' assigned to static attribute '(\w+)'"
 )
-# How XLA and the C++ library say that an allocation failed.
+# The messages of XLA and the C++ library when an allocation fails.
 _NO_MEMORY = re.compile("RESOURCE_EXHAUSTED|Out of memory|std::bad_alloc")
 _ANYTHING = re.compile("")
-# The first row that fits is taken: the types of an exception, what its message says, and its kind.
+# The first row that fits is taken: the types of an exception, the pattern of its message, and its kind.
 _KINDS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], re.Pattern[str], str], ...] = (
     (OutOfTimeError, _ANYTHING, "timeout"),
     (NotImplementedError, _ANYTHING, "not_implemented"),

@@ -1,7 +1,7 @@
 """The program that every worker runs: imports a file and runs probes on it.
 
 It exchanges frames with the judge on descriptor 3. A submission's worker sends programs, files and short text, but no
-results. The judge decides what they mean.
+results. The judge interprets them.
 """
 
 import contextlib
@@ -92,7 +92,7 @@ class Partner(Protocol):
         """Returns the arrays that the partner has recorded."""
 
 
-Stream = Callable[[Subject, Mapping[str, Any]], Iterator[Frame]]  # what a job's extension makes of a loaded file
+Stream = Callable[[Subject, Mapping[str, Any]], Iterator[Frame]]  # a job's extension turns a loaded file into frames
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
     # Freed when a submission runs out of memory, so that this process can still report it: the traceback keeps all that
     # the submission allocated alive. Never written, so it takes no physical memory.
     reserve: list[Any] = []
-    began = process_time()  # what this process has imported is not the submission's time
+    began = process_time()  # this process's own imports are not the submission's time
     while True:
         reserve = reserve or [np.empty(16 << 20, np.uint8)]
         try:
@@ -216,7 +216,7 @@ class WorkerState:
     emit: Callable[[Frame], None] = lambda frame: None
     hear: Callable[[], Frame] = lambda: Frame("nothing")
     partner: Partner | None = None  # of the probe that another process runs
-    refused: BaseException | None = None  # why it did not answer: what it has recorded may be wrong from then on
+    refused: BaseException | None = None  # why it did not answer: its arrays may be wrong from then on
     subjects: dict[str, Subject] = field(default_factory=dict)
     readings: dict[Any, Reading] = field(default_factory=dict)
     witness: Witness = field(init=False)

@@ -223,8 +223,8 @@ def _exchanged_bytes(execution: Execution) -> Any:
     """Returns the bytes that collectives produce on each device, if they join devices at different places along the
     mesh's last axis.
 
-    Adds the bytes of a device's inputs beyond those of its outputs: a step that takes a whole array and returns a part
-    of it exchanges nothing.
+    Adds the bytes of a device's inputs beyond those of its outputs, because a step that takes a whole array and returns
+    a part of it needs no collective.
     """
     others = execution.compiled.mesh[-1]
     joining = (each for each in execution.collectives if np.ptp(each.groups % others, axis=1).any())

@@ -86,7 +86,7 @@ def step(
 
 
 def place(array: jax.Array, mesh: Mesh) -> np.ndarray[Any, Any]:
-    """For each axis of the array, the mesh axes over which it is split, as a number of `grader.checks.PLACES`.
+    """Returns, for each axis of the array, the mesh axes over which it is split, as a number of `grader.checks.PLACES`.
 
     All numbers are -1 if the array is not sharded over this mesh.
     """

@@ -106,7 +106,7 @@ def _to_leaf(path: str, array: Any) -> Leaf:
 
 
 def filled(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray[Any, Any]:
-    """Non-trivial values for a parameter. They depend only on its path, shape and dtype and on the seed.
+    """Returns non-trivial values for a parameter. They depend only on its path, shape and dtype and on the seed.
 
     Matrices are normal, scaled to keep activations of order one. Vectors are 1 + normal / 2, which exposes a forgotten
     bias or scale.
@@ -118,8 +118,8 @@ def filled(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarr
 
 
 def positive(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray[Any, Any]:
-    """Like `filled`, but from a half upward, for the state of an optimizer: a mean square or a count is not
-    negative."""
+    """Returns values like `filled`, but from a half upward, for the state of an optimizer: a mean square or a count is
+    not negative."""
     values: np.ndarray[Any, Any] = 0.5 + abs(filled(path, shape, np.float32, seed))
     return values.astype(dtype)
 

@@ -301,7 +301,7 @@ def prepare_linear_algebra() -> None:
 
 
 def shardings(parts: Sequence[Any], devices: Sequence[Any]) -> list[Any]:
-    """XLA's shardings as JAX's."""
+    """Converts XLA's shardings to JAX's."""
     return [sharding_impls.GSPMDSharding(tuple(devices), part) for part in parts]
 
 

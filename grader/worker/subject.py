@@ -25,7 +25,7 @@ Say = Callable[[int, int, float], None]
 
 
 class BadEntryError(Exception):
-    """The graded name is missing or cannot be called as the page says. The message says how to fix it."""
+    """The graded name is missing or cannot be called as the page says. The message gives the remedy."""
 
 
 class ConstructedError(BaseException):

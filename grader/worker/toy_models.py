@@ -36,7 +36,7 @@ class ToyLM(nnx.Module):
         self.traces = Counter()
 
     def __call__(self, token_ids: jax.Array) -> jax.Array:
-        """Token ids (T,) to logits (T, V)."""
+        """Maps token ids (T,) to logits (T, V)."""
         self.traces.count += 1
         return self.head(nnx.relu(self.ff(self.embed(token_ids)))) / self.temperature[...]
 
@@ -49,7 +49,7 @@ class DeepLM(ToyLM):
         self.means = nnx.List([nnx.BatchStat(jnp.zeros(1)) for _ in range(LAYERS)])
 
     def __call__(self, token_ids: jax.Array) -> jax.Array:
-        """Token ids (T,) to logits (T, V)."""
+        """Maps token ids (T,) to logits (T, V)."""
         logits = super().__call__(token_ids)
         for mean in self.means:
             logits += mean[...] * nnx.tanh(logits)  # in this order: another gives other logits

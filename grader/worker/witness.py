@@ -46,8 +46,7 @@ class Witness:
     compiled: dict[Any, Compiled] = field(default_factory=dict)
 
     def run(self, program: Program, case: Case, measures: Sequence[str] = ()) -> dict[str, Any]:
-        """Returns the outputs of a program on a case by name, and what is measured of that very program, as
-        `program.*`.
+        """Returns the outputs of a program on a case by name, and the measures of that very program, as `program.*`.
 
         Raises RefusedProgramError, or what XLA raises.
         """
@@ -127,7 +126,7 @@ def check(program: Program) -> None:
         raise RefusedProgramError(f"its program cannot be read: {error}") from None
     if others := sorted(each for each in contents.operations - OPERATIONS if not cost.is_counted(each)):
         raise RefusedProgramError(f"its program contains the operation {others[0]!r:.60}")
-    # Which strings are targets of calls stands in parts that are not read here, so every known target counts.
+    # The parts that tell which strings are targets of calls are not read here, so every known target counts.
     calls = any(operation.startswith("vhlo.custom_call_") for operation in contents.operations)
     if others := sorted(contents.strings & stablehlo.custom_calls() - cost.CUSTOM_CALLS if calls else ()):
         raise RefusedProgramError(f"its program calls {others[0]!r:.60}")

@@ -26,8 +26,8 @@ from grader.isolation.sandbox import FD, inherited
 from grader.worker import main as worker
 from grader.worker.warm_up import before_fork
 
-_LIFE = FD + 1  # where the supervisor finds its socket to the judge
-_STATUS = FD + 2  # where the first process of the namespaces writes the exit code of the worker
+_LIFE = FD + 1  # the supervisor's socket to the judge
+_STATUS = FD + 2  # to which the first process of the namespaces writes the exit code of the worker
 
 
 def main() -> None:

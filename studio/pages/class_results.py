@@ -23,7 +23,7 @@ def article(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """Tells the page when there are new results, and at first: there may be some since it was made."""
+    """Streams an event when there are new results, and one at first: there may be some since the page was made."""
     return _of(request).events.stream(TOPIC, ("changed", {}))
 
 

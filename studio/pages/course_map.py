@@ -114,7 +114,7 @@ def _edges(nodes: dict[int, Node]) -> list[tuple[Node, Node, str]]:
 
 
 def _below(nodes: dict[int, Node], number: int) -> set[int]:
-    """Everything that a problem builds on, directly or not."""
+    """Returns the numbers of all problems that a problem builds on, directly or not."""
     direct = set(nodes[number].problem.builds_on)
     return direct.union(*(_below(nodes, other) for other in direct))
 

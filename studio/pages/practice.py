@@ -171,7 +171,7 @@ def _end(space: HuntSpace, current: UnderWay, *, mended: bool) -> dict[str, Any]
 
 @contextmanager
 def _workers() -> Iterator[ForkServer]:
-    """Yields a fork server for one answer. Those of gradings are the resident's."""
+    """Yields a fork server for one answer. Gradings use the resident's."""
     server = ForkServer()
     try:
         yield server

@@ -45,7 +45,7 @@ class Status:
     def config(self) -> Config:
         """The settings."""
         config = self.state.config if self.state else self.training.config if self.training else None
-        assert config is not None  # noqa: S101  a run without a folder is one that is starting
+        assert config is not None  # noqa: S101  a run without a folder is starting
         return config
 
     @property
@@ -93,12 +93,12 @@ def all_runs(request: Request) -> Response:
 
 
 def all_runs_now(request: Request) -> Response:
-    """Returns the list alone."""
+    """Returns the list of runs alone."""
     return HTMLResponse(fragment(request, "runs_list.html", _list_values(request.app.state.studio)))
 
 
 async def all_events(request: Request) -> Response:
-    """Tells when a run has changed."""
+    """Streams an event when a run has changed."""
     studio: TrainingStudio = request.app.state.studio
     return studio.events.stream(topic(""), ("changed", {}))
 
@@ -148,14 +148,14 @@ def run_page(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """Returns what changes while a run trains: the state with the charts, and the samples."""
+    """Returns the parts that change while a run trains: the state with the charts, and the samples."""
     studio, status = _of(request)
     samples = [dataclasses.asdict(sample) for sample in studio.runs.samples(status.name)]
     return JSONResponse({"html": fragment(request, "run_live.html", _live_values(request)), "samples": samples})
 
 
 async def run_events(request: Request) -> Response:
-    """Tells when the run has changed."""
+    """Streams an event when the run has changed."""
     studio, status = await run_in_threadpool(_of, request)
     return studio.events.stream(topic(status.name), ("changed", {}))
 
@@ -252,7 +252,7 @@ def _charts(run: RunState, other: RunState | None) -> list[Chart]:
 
 
 def _median(points: Sequence[Point]) -> list[Point]:
-    """Medians of neighbors: steps that waited for nothing seem to take no time."""
+    """Returns the medians of neighbors, because single steps that waited for nothing seem to take no time."""
     return [
         (step, statistics.median(value for _, value in points[max(0, index - 8) : index + 9]))
         for index, (step, _) in enumerate(points)
