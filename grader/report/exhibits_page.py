@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from commandline import chart
 from grader.course.plays import Offer
 from grader.exhibits import Bars, Ending, Exhibit, HeatMap, Lines, Story, Table, Token
@@ -47,17 +49,20 @@ def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
     """Returns the exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title
     may be empty."""
     figures = [*map(render, exhibits), ending(end)]
-    return str(_macros().article(title, figures))
+    made: Markup = _macros().article(title, figures)
+    return made
 
 
 def ending(end: Ending) -> str:
     """Returns the end of a play as HTML, in the form of a report's error. Empty if there is nothing to say."""
-    return str(_macros().ending(end.said, list(html_report.frames(end.frames)), html_report.last(end.printed)))
+    made: Markup = _macros().ending(end.said, list(html_report.frames(end.frames)), html_report.last(end.printed))
+    return made
 
 
 def offered(offer: Offer | None) -> str:
     """Returns the offer at the end of a play as HTML, with the command on a line of its own. Empty if there is none."""
-    return str(_macros().offered(offer.said, offer.command)) if offer else ""
+    made: Markup = _macros().offered(offer.said, offer.command) if offer else Markup()
+    return made
 
 
 def render(exhibit: Exhibit) -> str:
@@ -81,7 +86,8 @@ def render(exhibit: Exhibit) -> str:
         case Table():
             picture = macros.rows(heads, rows, exhibit.title)
     behind = not isinstance(exhibit, Table)
-    return str(macros.figure(exhibit, picture, heads, rows, behind))
+    made: Markup = macros.figure(exhibit, picture, heads, rows, behind)
+    return made
 
 
 def _span(story: Story, index: int) -> _Span:
