@@ -5,6 +5,7 @@ import ctypes
 import gc
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ sys.dont_write_bytecode = False
 
 import psutil
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 from commandline import invocation
@@ -171,6 +173,19 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["GRADE_RESIDENT"] = "0"  # no test leaves a process behind
     if "jax" in sys.modules:  # a test file has imported it
         import_module("tests.programs").share(shared / "programs-of-tests")
+    return folder
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Returns the folder `name`, which one process of the tests makes for all. Tests only read it."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    done = folder.with_name(f"{name}.done")
+    with FileLock(folder.with_name(f"{name}.lock")):
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # what another one could not finish
+            make(folder)
+            done.touch()
     return folder
 
 

@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 
 from grader.course import catalog
 from grader.handout import pack
-from tests.conftest import ROOT
+from tests.conftest import ROOT, made_once
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -33,9 +33,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist, and the wheel that uv builds from it."""
-    folder = tmp_path_factory.mktemp("dist")
-    _build(ROOT, folder)
-    return folder
+    return made_once(tmp_path_factory, "dist", lambda folder: _build(ROOT, folder))
 
 
 def _build(source: Path, folder: Path) -> None:

@@ -18,7 +18,7 @@ from grader.course import catalog
 from grader.course.workspace import Workspace
 from grader.handout import export
 from grader.judge import bundled_outputs
-from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name, write_program
+from tests.conftest import NO_SHIFT, ROOT, Grade, made_once, misconception_name, write_program
 from tests.grader.report.test_formats import RUNNER, check_classroom50
 
 NAME = "p07_next_token_loss"
@@ -169,9 +169,11 @@ def test_the_workflow_of_github(grade: Grade, tmp_path: Path):
 @pytest.fixture(scope="module")
 def classroom50(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an autograder for problems 07 and 15."""
-    folder = tmp_path_factory.mktemp("classroom50") / "autograder"
-    assert list(export.classroom50(folder, catalog.select("07,15")))[-1] == str(folder / "autograder.py")
-    return folder
+
+    def make(folder: Path) -> None:
+        assert list(export.classroom50(folder, catalog.select("07,15")))[-1] == str(folder / "autograder.py")
+
+    return made_once(tmp_path_factory, "classroom50", make)
 
 
 def run_in_classroom50(folder: Path, checkout: Path) -> None:

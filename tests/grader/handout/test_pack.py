@@ -20,7 +20,7 @@ from grader.judge.judge import Shared
 from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission
 from grader.wire.channel import LENGTHS
-from tests.conftest import NO_SHIFT, ROOT, Grade, misconception_name
+from tests.conftest import NO_SHIFT, ROOT, Grade, made_once, misconception_name
 
 SOLUTIONS = ROOT / "solutions"
 WRONG_MODULE = ("self.gate_proj(x))", "1.5 * self.gate_proj(x))")
@@ -28,11 +28,13 @@ WRONG_MODULE = ("self.gate_proj(x))", "1.5 * self.gate_proj(x))")
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pack") / "bundle"
-    lines = list(pack.pack(folder, [catalog.find("07"), catalog.find("38")]))
-    assert lines[-1] == f"{folder}: 2 problems, without their solutions"
-    assert list(folder.parent.iterdir()) == [folder]
-    return folder
+    def make(top: Path) -> None:
+        top.mkdir()
+        lines = list(pack.pack(top / "bundle", [catalog.find("07"), catalog.find("38")]))
+        assert lines[-1] == f"{top / 'bundle'}: 2 problems, without their solutions"
+        assert list(top.iterdir()) == [top / "bundle"]
+
+    return made_once(tmp_path_factory, "pack", make) / "bundle"
 
 
 def contents(bundle: Path) -> Iterator[tuple[Path, bytes]]:

@@ -39,6 +39,7 @@ def logits(session: Session, state: Any) -> np.ndarray:
         return np.asarray(model(jnp.array([5, 7, 9, 11])))
 
 
+@pytest.mark.thorough
 def test_a_run_tuned_with_the_gpt2_of_problem_41_is_a_base(
     workspace: Path, pieces: Pieces, stories_file: Path, tmp_path: Path, harness_here: Harness
 ) -> None:
@@ -115,7 +116,8 @@ def test_the_piece_pack_keeps_what_is_only_read(pieces: Pieces) -> None:
     assert windows[windows != -1].tolist() == expected
 
 
-@pytest.mark.parametrize("model", ["MiniGPT", pytest.param("ModernGPT", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("model", ["MiniGPT", "ModernGPT"])
 def test_a_base_with_a_model_of_pieces_learns_dialogues(
     model: str, workspace: Path, tmp_path: Path, harness: Harness
 ) -> None:

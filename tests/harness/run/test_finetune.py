@@ -22,6 +22,7 @@ from harness.run.loop import train
 from harness.run.run_session import Session, ignore, open_session
 from harness.run.state import initial_state, load_state
 from harness.training.sharding import by_dotted_name
+from tests.conftest import made_once
 from tests.harness.conftest import STORIES, TINY, Harness
 
 GREEDY = Sampling(temperature=0.0, max_tokens=8)
@@ -42,14 +43,17 @@ def finished(run: Run, config: Config | None = None) -> Session:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the run `base`, whose model is not that of any preset, and `tuned`, with adapters on it."""
-    folder = tmp_path_factory.mktemp("trained")
-    (folder / "stories.txt").write_text(STORIES)
-    data = str(folder / "stories.txt")
-    base = Run(folder / "runs" / "base")
-    finished(base, replace(TINY, data=data, num_layers=1, packing="padded", seed=3))
-    config = fine_tuning(base.config(), "base", {"data": data, "lora_rank": "2", **FEW_STEPS})
-    finished(Run(folder / "runs" / "tuned"), config)
-    return folder
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "stories.txt").write_text(STORIES)
+        data = str(folder / "stories.txt")
+        base = Run(folder / "runs" / "base")
+        finished(base, replace(TINY, data=data, num_layers=1, packing="padded", seed=3))
+        config = fine_tuning(base.config(), "base", {"data": data, "lora_rank": "2", **FEW_STEPS})
+        finished(Run(folder / "runs" / "tuned"), config)
+
+    return made_once(tmp_path_factory, "base-and-tuned", make)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Training as real processes: a run that is stopped or killed resumes to the same result."""
 
-import fcntl
 import json
 import os
 import random
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.conftest import Run
+from tests.conftest import Run, made_once
 from tests.forked import Preloaded
 from tests.harness.conftest import MEASURED, STORIES, Harness, command
 
@@ -83,16 +82,13 @@ def run_to_the_end(preloaded: Preloaded, file: Path, root: Path) -> Path:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory, preloaded_harness: Preloaded) -> Path:
     """The uninterrupted run, trained once for all test processes."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "uninterrupted"
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "done").exists():
-            (folder / "stories.txt").write_text(STORIES)
-            run_to_the_end(preloaded_harness, folder / "stories.txt", folder)
-            (folder / "done").touch()
-    return folder / "r"
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "stories.txt").write_text(STORIES)
+        run_to_the_end(preloaded_harness, folder / "stories.txt", folder)
+
+    return made_once(tmp_path_factory, "uninterrupted", make) / "r"
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.thorough)])

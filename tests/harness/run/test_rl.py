@@ -19,6 +19,7 @@ from harness.run.rewards import get_reward
 from harness.run.run_session import ignore, open_session
 from harness.run.state import load_state
 from harness.run.tasks import story_task
+from tests.conftest import made_once
 from tests.harness.conftest import MEASURED, STORIES, TINY, Harness
 
 OPTIONS = ("--prompts", 2, "--group", 4, "--steps", 4, "--set", "eval_every=2", "--set", "prompt_tokens=3")
@@ -27,11 +28,14 @@ OPTIONS = ("--prompts", 2, "--group", 4, "--steps", 4, "--set", "eval_every=2", 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a trained run, and its data beside it."""
-    folder = tmp_path_factory.mktemp("base")
-    (folder / "stories.txt").write_text(STORIES)
-    config = replace(TINY, seed=1, data=str(folder / "stories.txt"))  # with this seed, some of its stories end
-    assert train(open_session(Run(folder / "run"), config, None, log=ignore, quiet=True), log=ignore, quiet=True)
-    return folder / "run"
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "stories.txt").write_text(STORIES)
+        config = replace(TINY, seed=1, data=str(folder / "stories.txt"))  # with this seed, some of its stories end
+        assert train(open_session(Run(folder / "run"), config, None, log=ignore, quiet=True), log=ignore, quiet=True)
+
+    return made_once(tmp_path_factory, "base-to-reinforce", make) / "run"
 
 
 @pytest.fixture
