@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import click
 
 from commandline.commands import Commands
-from harness.cli import data, measure, models, training
+from harness.cli import data, export, measure, models, training
 
 
 class Harness(Commands):
@@ -52,7 +52,7 @@ def main() -> None:
     """
 
 
-for module in (training, measure, models, data):
+for module in (training, measure, models, export, data):
     for name, command in vars(module).items():
         if isinstance(command, click.Command) and not name.startswith("_"):  # a private one belongs to a group
             main.add_command(command)

@@ -1,4 +1,4 @@
-"""Commands for trained models: sample, chat, playground, eval, compare, export, trust."""
+"""Commands for trained models: sample, chat, playground, eval, compare, trust."""
 
 import json
 import signal
@@ -320,41 +320,6 @@ def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root:
         key = BITS if "tokenizer" in comparison["settings"] else LOSS
         metrics = {str(run.folder): run.metrics() for run in runs}
         files.write(chart, charts.comparison(metrics, key, units[key]))
-
-
-@click.command()
-@click.argument("run_name", metavar="RUN")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), required=False)
-@click.option("--to", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), help="New folder for the model.")
-@step_option
-@no_pieces_option
-@root_option
-def export(run_name: str, folder: Path | None, to: Path | None, step: int | None, no_pieces: bool, root: Path) -> None:
-    """Write a model and its tokenizer to a folder for transformers.
-
-    The settings decide the layout, such as that of GPT-2, Llama or Qwen. Adapters are merged. A run that learned from
-    dialogues takes its chat template along. A run with pieces uses your export_gpt2 from problem 28 instead.
-    """
-    prepare_jax()
-    from commandline.files import new_folder
-    from harness.hugging_face.export import find_layout, write_model
-    from harness.pieces.assemble import export_model
-    from harness.run.state import load_state
-
-    target = to or folder
-    if target is None or (to and folder):
-        raise UsageError(f"Name one folder to export to, as in `harness export {run_name} --to DIR`.")
-    session = open_run(root, run_name, no_pieces=no_pieces)
-    config, pieces = session.config, session.pieces
-    layout = "" if pieces else f" in {find_layout(config).title} layout"
-    step, state = load_state(session, step)
-    model = session.functions.model(state)
-    with new_folder(target) as unfinished:
-        if pieces:
-            export_model(config, pieces, model, unfinished)
-        else:
-            write_model(config, session.tokenizer, model, unfinished, session.template)
-    click.echo(f"Exported run {run_name}, step {step}, to {target}{layout}.")
 
 
 @click.command()

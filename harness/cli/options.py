@@ -147,6 +147,7 @@ def open_model(
     if step is not None:
         raise UsageError(f"--step needs a run; {name} has no checkpoints.")
     from harness.data.dialogues import has_template
+    from harness.data.hub import holder
     from harness.pieces.load import load_pieces
     from harness.presets import unchanged
     from harness.run.folder import Run
@@ -154,7 +155,9 @@ def open_model(
 
     folder, base = imported(name)
     config = unchanged(base, f"{HUGGING_FACE}{folder}")
-    if (folder / "tokenizer.json").exists():  # also where it is that of GPT-2, which might have to be downloaded
+    if (
+        holder(folder, "tokenizer.json") / "tokenizer.json"
+    ).exists():  # also where it is that of GPT-2, which might have to be downloaded
         config = dataclasses.replace(config, tokenizer=config.base)
     if has_template(folder):
         config = dataclasses.replace(config, chat=config.base, packing="padded")

@@ -16,6 +16,7 @@ import tiktoken
 from harness.config import HUGGING_FACE, PLAIN, DataConfig
 from harness.data import model_files, rendering
 from harness.data.formats import problem_of
+from harness.data.hub import holder
 from harness.data.token_files import CONTEXT
 from harness.data.tokenizer_json import END_OF_TEXT
 from harness.errors import UsageError
@@ -157,6 +158,7 @@ def has_template(folder: Path) -> bool:
 
 def _of_model(folder: Path) -> tuple[str | None, dict[str, str]]:
     """The template of a model, if it has one, and the texts of its special tokens."""
+    folder = holder(folder, "tokenizer_config.json")
     file, own = folder / "tokenizer_config.json", folder / "chat_template.jinja"
     try:
         config = model_files.read_json(file) if file.exists() else {}

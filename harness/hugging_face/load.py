@@ -12,9 +12,11 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from harness.config import HUGGING_FACE
+from harness.data.hub import base_of, holder
 from harness.data.model_files import read_json, regular
 from harness.data.tokenizer import TOKENIZERS, get_tokenizer
 from harness.errors import UsageError
+from harness.hugging_face.adapters import WEIGHTS, Adapters, Changed
 from harness.hugging_face.layout import Layout
 from harness.hugging_face.layouts import LAYOUTS
 from harness.hugging_face.parameters import shapes, with_rows
@@ -25,7 +27,7 @@ _BUFFERS = re.compile(r"\.(attn|attention)\.(bias|masked_bias)$|\.rotary_emb\.in
 MOST_LAYERS = 10_000
 MOST = (1 << 31) - 1  # of any other size: positions and ids have 32 bits
 _IN_FOLDER = re.compile(r"[^/\\]+\.safetensors")
-_INDEX, _WEIGHTS = "model.safetensors.index.json", "model.safetensors"
+INDEX, _WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 # Fields of any model with one value that is supported, and the value that they have if they are missing.
 _FIXED = {"quantization_config": (None, None), "add_cross_attention": (False, False)}
 
@@ -37,8 +39,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     parameters and config.json says other shapes.
     """
     settings = _read_settings(folder)[1]
-    if _has_weights(folder):
+    if _has_weights(base_of(folder)):
         Parameters(folder)  # whose shapes are compared before anything is made of such sizes
+    folder = holder(folder, "tokenizer.json")
     if (folder / "tokenizer.json").exists():
         name = get_tokenizer(f"{HUGGING_FACE}{folder}").name
         settings["tokenizer"] = name if name in TOKENIZERS else f"{HUGGING_FACE}{folder}"
@@ -46,7 +49,8 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 class Parameters(Mapping[str, np.ndarray]):
-    """The parameters of the model in a folder as float32, by their path in the GPT of these settings.
+    """The parameters of the model in a folder as float32, by their path in the GPT of these settings. Adapters are
+    merged.
 
     Each is read when it is asked for, so that the host need not hold all of them. `rows` is the number of rows per
     token, if that is more than the vocabulary has. Raises UsageError if a tensor is missing, has another shape than
@@ -55,33 +59,39 @@ class Parameters(Mapping[str, np.ndarray]):
 
     def __init__(self, folder: Path, rows: int = 0):
         self._rows = rows
-        self._layout, settings = _read_settings(folder)
+        self.layout, settings = _read_settings(folder)
         config = ModelConfig(**settings)
-        self._files = _files(folder, self._layout)
+        adapters, folder = folder, base_of(folder)
+        self._files = _files(folder, self.layout)
         _check_sizes(folder, config, self._files)
         self._shapes = shapes(config)
-        self._names = {path: self._layout.names(path, config.num_layers) for path in self._shapes}
+        self._names = {path: self.layout.names(path, config.num_layers) for path in self._shapes}
         used = {name for names in self._names.values() for name in names}
         if missing := used - self._files.keys():
             raise UsageError(f"The tensor {min(missing)} is missing in {folder}.")
-        used |= {self._layout.head} if config.tied_head else set()
+        used |= {self.layout.head} if config.tied_head else set()
         if unknown := [name for name in self._files if name not in used and not _BUFFERS.search(name)]:
             raise UsageError(
-                f"{folder} has the tensor {unknown[0]}, which the harness's {self._layout.title} does not have."
+                f"{folder} has the tensor {unknown[0]}, which the harness's {self.layout.title} does not have."
             )
         stored = {name: place.shape for name, place in self._files.items()}
         try:
             for path, shape in self._shapes.items():
                 if shape[0]:  # a stack over no layers has no tensors
-                    self._layout.check(stored, path, shape)
+                    self.layout.check(stored, path, shape)
         except UsageError as error:
             raise UsageError(f"{folder} does not fit its config.json. {error}") from error
+        self._adapters = None
+        if adapters != folder:
+            self._adapters = Adapters(adapters, _tensors_of(adapters / WEIGHTS), used, self.layout.head)
+            if config.tied_head:
+                self._adapters.check_tied(self._names["embed"][0], self.layout.head)
 
     def tensors(self) -> dict[str, np.ndarray]:
         """All tensors of the folder by their full names, as float32, of files as they are: with buffers and a tied
         head."""
         with contextlib.ExitStack() as open_files:
-            return dict(_Tensors(self._files, open_files))
+            return dict(self._read(open_files))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._shapes)
@@ -93,8 +103,12 @@ class Parameters(Mapping[str, np.ndarray]):
         if path not in self._shapes:
             raise KeyError(path)
         with contextlib.ExitStack() as open_files:  # closed at once: their pages count as memory
-            parameter = self._layout.read(_Tensors(self._files, open_files), path, self._shapes[path])
+            parameter = self.layout.read(self._read(open_files), path, self._shapes[path])
         return with_rows(path, parameter, self._rows)
+
+    def _read(self, open_files: contextlib.ExitStack) -> Mapping[str, np.ndarray]:
+        tensors = _Tensors(self._files, open_files)
+        return Changed(tensors, self._adapters) if self._adapters else tensors
 
 
 class _Place(NamedTuple):
@@ -125,7 +139,7 @@ class _Tensors(Mapping[str, np.ndarray]):
 
 
 def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
-    file = folder / "config.json"
+    file = base_of(folder) / "config.json"
     found = read_json(file)
     layout = next((layout for layout in LAYOUTS if layout.model_type == found.get("model_type")), None)
     if layout is None:
@@ -169,14 +183,14 @@ def _check_kinds(settings: dict[str, Any]) -> None:
 
 
 def _has_weights(folder: Path) -> bool:
-    return (folder / _WEIGHTS).exists() or (folder / _INDEX).exists()
+    return (folder / _WEIGHTS).exists() or (folder / INDEX).exists()
 
 
 def _files(folder: Path, layout: Layout) -> dict[str, _Place]:
     """The place of each tensor, by its full name: in model.safetensors, or in the files that its index lists."""
     if not _has_weights(folder):
         raise UsageError(f"{folder} has no model.safetensors. Other formats, such as pytorch_model.bin, are not read.")
-    names = [_WEIGHTS] if (folder / _WEIGHTS).exists() else _listed(folder / _INDEX)
+    names = [_WEIGHTS] if (folder / _WEIGHTS).exists() else _listed(folder / INDEX)
     found: dict[str, _Place] = {}
     for name in names:
         with _opened(folder / name) as opened:
@@ -185,6 +199,12 @@ def _files(folder: Path, layout: Layout) -> dict[str, _Place]:
     if not any(name.startswith(layout.prefix) for name in found):  # saved without its head
         found = {name if name == layout.head else layout.prefix + name: place for name, place in found.items()}
     return found
+
+
+def _tensors_of(file: Path) -> dict[str, np.ndarray]:
+    """All tensors of a file as float32."""
+    with _opened(file) as opened:
+        return {name: np.asarray(opened.get_tensor(name), np.float32) for name in opened.keys()}  # noqa: SIM118
 
 
 def _listed(index: Path) -> list[str]:

@@ -1,0 +1,92 @@
+"""The command that writes models for other programs: export."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli.options import no_pieces_option, open_run, prepare_jax, root_option, step_option
+from harness.config import HUGGING_FACE
+from harness.errors import UsageError
+
+DTYPES = ("float32", "bfloat16", "float16")
+GGUF = ".gguf"
+
+
+@click.command()
+@click.argument("run_name", metavar="MODEL")
+@click.argument("folder", type=click.Path(path_type=Path), required=False)
+@click.option("--to", metavar="DIR|FILE.gguf", type=click.Path(path_type=Path),
+              help="New folder for the model, or file for llama.cpp.")  # fmt: skip
+@click.option("--dtype", type=click.Choice(DTYPES), help="Numbers of the file. [default: float32, or those of hf:DIR]")
+@click.option("--adapters", is_flag=True, help="Write the adapters of the run alone, for PEFT.")
+@step_option
+@no_pieces_option
+@root_option
+def export(
+    run_name: str, folder: Path | None, to: Path | None, dtype: str | None, step: int | None, root: Path, *,
+    adapters: bool, no_pieces: bool,
+) -> None:  # fmt: skip
+    """Write a model and its tokenizer to a folder for transformers, or to a file for llama.cpp.
+
+    The settings of a run decide the layout, such as that of GPT-2, Llama or Qwen. Adapters are merged, or with
+    --adapters written alone. A run that learned from dialogues takes its chat template along. A run with pieces uses
+    your export_gpt2 from problem 28 instead. MODEL may also be hf:DIR or hf:ORG/NAME: adapters of PEFT are merged
+    into their base.
+    """
+    target = to or folder
+    if target is None or (to and folder):
+        raise UsageError(f"Name one folder to export to, as in `harness export {run_name} --to DIR`.")
+    is_imported = run_name.startswith(HUGGING_FACE)
+    if is_imported and (adapters or step is not None or no_pieces):
+        raise UsageError(f"--adapters, --step and --no-pieces need a run; {run_name} is none.")
+    prepare_jax()
+    from commandline.files import new_folder
+
+    with new_folder(target) as unfinished:
+        if is_imported:
+            said = _write_imported(run_name, unfinished, dtype)
+        else:
+            session = open_run(root, run_name, no_pieces=no_pieces)
+            said = _write_run(session, run_name, unfinished, dtype, step, adapters=adapters)
+    click.echo(f"Exported {said.format(target=target)}.")
+
+
+def _write_imported(name: str, folder: Path, dtype: str | None) -> str:
+    """Writes a model in Hugging Face's format again, with its adapters merged. Returns what was exported."""
+    from harness.data.hub import model_folder
+    from harness.hugging_face.export import write_again
+
+    write_again(model_folder(name), folder, dtype)
+    return f"{name} to {{target}}"
+
+
+def _write_run(session: Any, name: str, folder: Path, dtype: str | None, step: int | None, *, adapters: bool) -> str:
+    """Writes the model of a run, or its adapters. Returns what was exported."""
+    from harness.data.hub import name_of
+    from harness.hugging_face.adapters import write_adapters
+    from harness.hugging_face.export import find_layout, write_model
+    from harness.pieces.assemble import export_model
+    from harness.run.state import load_state
+
+    config, pieces = session.config, session.pieces
+    if adapters and (pieces or not config.lora_rank):
+        raise UsageError(f"--adapters needs a run that trained adapters without pieces; {name} did not.")
+    if pieces and dtype:
+        raise UsageError(f"--dtype is not valid with pieces; the run {name} is exported by your export_gpt2.")
+    layout = None if pieces else find_layout(config)
+    step, state = load_state(session, step)
+    model = session.functions.model(state)
+    if pieces:
+        export_model(config, pieces, model, folder)
+        return f"run {name}, step {step}, to {{target}}"
+    assert layout is not None
+    if adapters:
+        base = name_of(config.base) if config.base.startswith(HUGGING_FACE) else None
+        write_adapters(
+            layout, model, config.lora_rank, vocab_size=config.vocab_size, tied=config.tied_head, base=base,
+            folder=folder,
+        )  # fmt: skip
+        return f"the adapters of run {name}, step {step}, to {{target}}"
+    write_model(config, session.tokenizer, model, folder, session.template, dtype or DTYPES[0])
+    return f"run {name}, step {step}, to {{target}} in {layout.title} layout"
