@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from harness.errors import UsageError
 from harness.model_config import ModelConfig
-from harness.rl_config import CacheConfig, RewardConfig
+from harness.rl_config import CacheConfig, PreferenceConfig, RewardConfig
 from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Rules, Settings, setting
 
 TRACKERS = ("csv", "tensorboard", "wandb")
@@ -20,6 +20,7 @@ HUGGING_FACE = "hf:"
 TASK = "task:"  # before the name of a task, where a setting names a reward
 PLAIN = "plain"  # the chat template for any tokenizer
 MESSAGES = "messages"  # the field of records that holds a dialogue
+PAIRS = "pairs"  # in place of a field, where records hold two answers of which one is preferred
 TRAIN = "train:"  # before the number of tokens, where a setting asks for a tokenizer trained on the data
 LORA_TARGETS = ("attn", "mlp", "embed", "head")
 
@@ -59,7 +60,7 @@ class DataConfig(Settings):
         dialogues = self.has_dialogues
         yield (
             bool(self.chat) or not dialogues,
-            f"field={MESSAGES} needs a chat template, because dialogues are in it; fine-tune with --chat FILE.jsonl",
+            f"field={self.field} needs a chat template, because dialogues are in it; fine-tune with --chat FILE.jsonl",
         )
         yield (
             not dialogues or self.packing != "packed",
@@ -70,8 +71,13 @@ class DataConfig(Settings):
 
     @property
     def has_dialogues(self) -> bool:
-        """Whether the data are dialogues. A chat template alone says how a prompt is written."""
-        return self.field == MESSAGES
+        """Whether the data are dialogues, or pairs of them. A chat template alone says how a prompt is written."""
+        return self.field in (MESSAGES, PAIRS)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether the data are pairs of answers, of which one is preferred."""
+        return self.field == PAIRS
 
 
 @dataclass(frozen=True)
@@ -228,11 +234,15 @@ class MachineConfig(Settings):
         return tuple(map(int, counts))
 
 
-PARTS = (DataConfig, ModelConfig, OptimizerConfig, RewardConfig, CacheConfig, ReportConfig, MachineConfig)
+PARTS = (
+    DataConfig, ModelConfig, OptimizerConfig, PreferenceConfig, RewardConfig, CacheConfig, ReportConfig, MachineConfig
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerConfig, ModelConfig, DataConfig):
+class Config(
+    MachineConfig, ReportConfig, CacheConfig, RewardConfig, PreferenceConfig, OptimizerConfig, ModelConfig, DataConfig
+):
     """All settings of a run."""
 
     preset: str = "pocket"
@@ -300,6 +310,10 @@ class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerCo
             f"cache_blocks={self.cache_blocks} is not valid; a text of context={self.context} needs {fewest} blocks of "
             f"cache_block_size={self.cache_block_size}",
         )
+        if self.has_pairs:
+            yield bool(self.base), "pairs need a trained model; name its run with `harness dpo RUN`"
+            yield not self.reward, f"reward={self.reward} is not valid with pairs; leave one of them out"
+            yield self.dropout == 0, "dropout is not valid with pairs; use a base without it"
         if not self.reward:
             return
         yield (

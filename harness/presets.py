@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from commandline.spelling import nearest
-from harness.config import HUGGING_FACE, Config
+from harness.config import HUGGING_FACE, PAIRS, Config
 from harness.errors import UsageError
 from harness.model_config import ModelConfig
 
@@ -91,6 +91,7 @@ FINE_TUNING: Mapping[str, Any] = types.MappingProxyType(
 ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
     {**FINE_TUNING, "learning_rate": 2e-2, "lora_targets": "attn,mlp,embed,head"}
 )
+PREFERENCE_RATE = 2e-4  # a tenth of that of fine-tuning: a step moves both answers of a pair
 # A constant rate and no decay; all else is as in the base.
 REINFORCEMENT: Mapping[str, Any] = types.MappingProxyType(
     dict(
@@ -124,6 +125,19 @@ def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
         "imported": bool(base.pieces) and is_imported(base),
     }
     return Config(**settings, base=name).with_options(typed)
+
+
+def preference_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
+    """Settings to train the run `name`, whose own settings are `base`, on pairs of answers, with others as typed.
+
+    Raises UsageError for a typed setting that the base determines.
+    """
+    is_large = name.startswith(HUGGING_FACE)
+    rate = IMPORTED["learning_rate"] if is_large else PREFERENCE_RATE
+    if typed.get("lora_rank", "0") != "0":
+        rate *= 10  # as in reinforcement learning
+    settings = {"field": PAIRS, "packing": "padded", "learning_rate": f"{rate:g}"}
+    return fine_tuning(base, name, {**settings, **({"context": str(_context(base))} if is_large else {}), **typed})
 
 
 def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:

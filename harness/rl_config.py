@@ -1,4 +1,4 @@
-"""The settings of reinforcement learning: what is rewarded, and the cache that continuations are sampled with."""
+"""The settings of learning from preferences and rewards, and of the cache that continuations are sampled with."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -43,6 +43,22 @@ class RewardConfig(Settings):
         False, "leave out continuations that are cut off: where they would have led is unknown"
     )
     skip_equal: bool = setting(False, "leave out groups of equal rewards, which only hold the model at its base")
+
+
+@dataclass(frozen=True)
+class PreferenceConfig(Settings):
+    """The loss of pairs of answers, of which one is preferred."""
+
+    dpo_beta: float = setting(
+        0.1, "what log-probabilities are multiplied by to be rewards; a small one lets the model move far",
+        allowed=Range(above=0),
+    )  # fmt: skip
+    dpo_label_smoothing: float = setting(
+        0.0, "the chance that a pair is the wrong way round", allowed=Range(at_least=0, below=0.5)
+    )
+    dpo_length_normalized: bool = setting(
+        False, "divide the log-probability of an answer by its tokens, so that long ones are not favored"
+    )
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ class Harness(Commands):
 
     program = "harness"
     sections: ClassVar = {
-        "Train": ("train", "resume", "finetune", "rl", "find-lr"),
+        "Train": ("train", "resume", "finetune", "dpo", "rl", "find-lr"),
         "Use": ("sample", "chat", "export", "trust"),
         "Measure": ("eval", "compare", "profile"),
         "Prepare": ("data", "tokenizer", "presets", "settings"),

@@ -245,8 +245,13 @@ def evaluate(
             terminal.echo(note, err=True)
     step, state = load_state(session, step)
     with jax.set_mesh(session.mesh):
-        loss = session.validate(state)
+        loss, measured = session.measure(state)
     tokens, name = data.validation, f"{data.name}, " if spec else ""
+    if session.config.has_pairs:
+        click.echo(f"Run {run_name}, step {step}, on {name}{counted(len(session.validation_windows), 'pair')}")
+        for key, value in {"loss": loss, **measured}.items():
+            click.echo(f"  {key.replace('_', ' '):<15}{value:.4f}")
+        return
     click.echo(f"Run {run_name}, step {step}, on {name}{len(tokens.ends):,} stories of {len(tokens):,} tokens")
     click.echo(f"  loss           {loss:.4f} nats per token")
     click.echo(f"  perplexity     {math.exp(min(loss, 700)):.3f}")

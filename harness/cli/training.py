@@ -1,4 +1,4 @@
-"""Commands that train: train, resume, finetune, rl."""
+"""Commands that train: train, resume, finetune, dpo, rl."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ from harness.cli.options import (
 )
 from harness.config import HUGGING_FACE, MESSAGES, PLAIN, TASK, TRAIN, Config
 from harness.errors import UsageError
-from harness.presets import fine_tuning, preset, reinforcement
+from harness.presets import fine_tuning, preference_tuning, preset, reinforcement
 from harness.processes import Processes
 from harness.settings import typed_settings
 
@@ -146,6 +146,40 @@ def finetune(
         raise UsageError("--template needs --chat.")
     flags["data"] = data
     config = fine_tuning(base_config, spelled, typed_settings(settings, flags))
+    pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
+    if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
+        _report(session)
+
+
+@click.command()
+@click.argument("base_name", metavar="BASE")
+@click.option("--pairs", "pairs_file", metavar="FILE.jsonl", required=True, help='Records with the answers "chosen" and '
+              '"rejected", and their "prompt".')  # fmt: skip
+@click.option("--run", "name", metavar="NAME", help="Name of the run. [default: BASE-dpo]")
+@click.option("--beta", "dpo_beta", type=float, metavar="X", help="How near to BASE the model stays. [default: 0.1]")
+@click.option("--template", metavar="T", help="Chat template, as in finetune. [default: that of BASE, or plain]")
+@click.option("--lora", "lora_rank", type=int, metavar="R", help="Train adapters of rank R instead of all parameters.")
+@click.option("--targets", "lora_targets", metavar="PARTS", help="Parts with adapters. [default: all]")
+@click.option("--steps", type=int, metavar="N", help="Training steps in total.")
+@pieces_option
+@machine_options
+def dpo(
+    base_name: str, pairs_file: str, name: str | None, template: str | None, settings: tuple[str, ...],
+    pieces_folder: Path | None, root: Path, quiet: bool, coordinator: str | None, processes: str, process: int | None,
+    **flags: Any,
+) -> None:  # fmt: skip
+    """Make preferred answers likelier than others, by direct preference optimization.
+
+    Trains a new run from BASE, as finetune does, on pairs of answers to the same prompt. Each answer is a text, or a
+    list of messages of which the last is the answer. Repeating the command resumes.
+    """
+    from harness.run.folder import Run
+
+    base, base_config, spelled = _found_base(base_name, root)
+    run = Run(root / _checked(name or f"{base.folder.resolve().name}-dpo"))
+    chat = template or _template_of(base, base_config, spelled, otherwise=PLAIN)
+    typed = typed_settings(settings, {**flags, "data": pairs_file, "chat": chat})
+    config = preference_tuning(base_config, spelled, typed)
     pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
     if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
         _report(session)

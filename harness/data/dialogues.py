@@ -15,7 +15,7 @@ import tiktoken
 
 from harness.config import HUGGING_FACE, PLAIN, DataConfig
 from harness.data import model_files, rendering
-from harness.data.formats import problem_of
+from harness.data.conversations import problem_of
 from harness.data.hub import holder
 from harness.data.token_files import CONTEXT
 from harness.data.tokenizer_json import END_OF_TEXT

@@ -18,7 +18,8 @@ from commandline.files import lock
 from commandline.folders import cache_folder
 from commandline.progress import progress, working
 from commandline.text import counted
-from harness.data.formats import Part, Seen, first_question
+from harness.data.conversations import first_question
+from harness.data.formats import Part, Seen
 from harness.data.package_tokenizer import begin_of
 from harness.data.sources import Source
 from harness.data.split import Dealer, Writer
@@ -31,6 +32,7 @@ FITS = 2.0  # bytes per token, below which a tokenizer was made for other text
 LONGEST_BEGINNING = 200  # characters of a text that are remembered
 SPLITS = ("train", "validation")
 CONTEXT = np.uint32(1 << 31)  # the bit of a token that is read, and not learned
+REJECTED = np.uint32(1 << 29)  # the bit of the first token of the second dialogue of a pair
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ def _write(
         files.callback(validation.close)
         for parts, encoded in _encode(source.read(seen), tokenizer, tokenize):
             for part, ids in zip(parts, encoded, strict=True):
-                max_id = max(max_id, int(np.max(ids & ~CONTEXT if dialogues else ids, initial=0)))
+                max_id = max(max_id, int(np.max(ids & ~(CONTEXT | REJECTED) if dialogues else ids, initial=0)))
                 dealer.add(part, ids)
             done = -(-seen.bytes_read // 1000) if source.size else shown + len(parts)
             advance(done - shown)

@@ -242,6 +242,19 @@ PIECES: dict[str, PieceSpec] = {
             "" if config.loss_mean == "token" else "grpo_loss is a mean over tokens; --set loss_mean=token"
         ),
     ),
+    "dpo_loss": PieceSpec(
+        "p50_preference_losses",
+        training_smoke_tests.run_dpo_loss,
+        adapter=adapt.preference_loss,
+        used_if=lambda config: config.has_pairs,
+        used_when="by `harness dpo`",
+        config_rule=lambda config, names: (
+            "dpo_loss has no label smoothing and sums over tokens; --set dpo_label_smoothing=0 and "
+            "dpo_length_normalized=false"
+            if config.dpo_label_smoothing or config.dpo_length_normalized
+            else ""
+        ),
+    ),
     "rope": _part_of_modern(
         "p37_rope",
         smoke_tests.run_rope,

@@ -152,6 +152,14 @@ def run_grpo_loss(loss: Any) -> None:
     check_output("grpo_loss", value, (), f"log-probabilities of shape (2, {T})")
 
 
+def run_dpo_loss(loss: Any) -> None:
+    """A pair whose second answer is shorter, under jit."""
+    logits, ids = jnp.ones((2, T, V)), jnp.stack([IDS, IDS])
+    is_answer = (jnp.arange(T)[None] > 0) & (jnp.arange(T)[None] < jnp.array([[T], [T - 1]]))
+    value = jax.jit(loss, static_argnums=4)(logits, 2 * logits, ids, is_answer, 0.1)
+    check_output("dpo_loss", value, (), f"logits of shape (2, {T}, {V})")
+
+
 def one_device() -> Mesh:
     return jax.make_mesh(
         (1, 1), ("data", "model"), axis_types=(jax.sharding.AxisType.Auto,) * 2, devices=jax.devices()[:1]

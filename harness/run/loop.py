@@ -197,24 +197,24 @@ class _Loop:
             f"it, or start another run with a learning_rate below {self.session.config.learning_rate}."
         )
 
-    def _drain(self, validate: Callable[[], float | None]) -> None:
+    def _drain(self, validate: Callable[[], tuple[float | None, dict[str, float]]]) -> None:
         """Waits for the device and records every pending step, the last one with a validation loss."""
         self.metrics.measure_memory()
         while self.pending:
             pending = self.pending.popleft()
             jax.block_until_ready(pending.metrics)
             with self.metrics.untimed():
-                loss = None if self.pending else validate()
-            self.metrics.record(pending, loss)
+                loss, more = (None, {}) if self.pending else validate()
+            self.metrics.record(pending, loss, more)
         self.metrics.sync()  # no checkpoint is ahead of the metrics
 
     def _validate(self) -> None:
-        self._drain(lambda: self.session.validate(self.state))
+        self._drain(lambda: self.session.measure(self.state))
         self.out_of_patience = self.metrics.is_out_of_patience()
 
     def _save(self) -> None:
         """Saves a checkpoint with the validation loss of its step, if there is one."""
-        self._drain(lambda: None)
+        self._drain(lambda: (None, {}))
         last = self.metrics.last
         loss = last["validation_loss"]
         # Without a validation, the loss of the step itself says whether its state is good, unless its update was

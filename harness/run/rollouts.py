@@ -43,7 +43,7 @@ class RolloutFeed:
         self._session, self._task = session, task
         self._config: Config = session.config
         self._tokenizer = session.tokenizer
-        self._base = _base(session)
+        self._base = base_parameters(session) if session.config.kl_weight else None
         self._update = 0
 
     def get_state(self) -> dict[str, Any]:
@@ -119,11 +119,9 @@ class RolloutFeed:
         return Batch(rollouts, int(sampled_BT.sum()), metrics)
 
 
-def _base(session: Session) -> Any:
-    """What the base has in place of the parameters that are trained; None if the loss does not need it."""
+def base_parameters(session: Session) -> Any:
+    """What the base has in place of the parameters that are trained."""
     config, functions = session.config, session.functions
-    if not config.kl_weight:
-        return None
     if config.lora_rank:  # adapters begin at zero, and all else stays as it is
         return nnx.state(functions.model(functions.init(without=functions.frozen)), nnx.LoRAParam)
     return nnx.state(functions.model(initial_state(session)[0]))

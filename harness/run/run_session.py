@@ -19,6 +19,7 @@ from harness.data.batches import Rows, check_data, make_windows, validation_batc
 from harness.data.dialogues import Template, open_template, template_of
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.package_tokenizer import begin_of
+from harness.data.pairs import tokenize_pair
 from harness.data.prepared import key_of, open_sources, prepare_all
 from harness.data.sources import Source
 from harness.data.token_files import Prepared, Tokens, prepare
@@ -44,6 +45,7 @@ from harness.training.checkpoint import (
     Checkpointer,
     OrbaxCheckpointer,
 )
+from harness.training.dpo import preferring
 from harness.training.grpo import reinforced
 from harness.training.recipe import Recipe, default_recipe
 from harness.training.sharding import make_mesh, put_batch
@@ -106,7 +108,8 @@ class Session:
             prepare, tokenizer=self.tokenizer, tokenize=tokenize, key=by_piece, quiet=self.quiet
         )
         if config.has_dialogues and self.template:
-            how = {"tokenize": self.template.tokenize, "key": f"-chat-{self.template.digest}", "dialogues": True}
+            tokenized = functools.partial(tokenize_pair, self.template) if config.has_pairs else self.template.tokenize
+            how = {"tokenize": tokenized, "key": f"-chat-{self.template.digest}", "dialogues": True}
             prepare_one = functools.partial(prepare_one, **how)
         return attribute_errors_to(self.pieces, lambda: prepare_all(config, sources, prepare_one))
 
@@ -159,7 +162,7 @@ class Session:
     @functools.cached_property
     def rows(self) -> Rows:
         """The training windows, by the piece `pack` or `pack_stories` if the run uses one."""
-        config, pieces = self.config, self.pieces
+        config, pieces = self.config, self.pieces if not self.config.has_pairs else None
         pack: Callable[[Tokens], Any] = functools.partial(make_windows, config)
         if pieces is not None and pieces.uses("pack", config):
             pack = functools.partial(assemble.pack_windows, config, pieces)
@@ -230,21 +233,37 @@ class Session:
         numbered = enumerate(prompts, first)
         return (list(self.tokens(model, [*prompt], sampling, number)) for number, prompt in numbered)
 
+    @functools.cached_property
+    def reference(self) -> Any:
+        """The base that pairs of answers are compared with; None if the data are no pairs."""
+        from harness.run.preferences import Reference  # which opens the base as a session
+
+        return Reference(self) if self.config.has_pairs else None
+
     def validate(self, state: Any) -> float:
-        """The mean loss of the validation batches, in nats per token."""
+        """The mean loss of the validation batches, in nats per token, or per pair of answers."""
+        return self.measure(state)[0]
+
+    def measure(self, state: Any) -> tuple[float, dict[str, float]]:
+        """The loss of `validate`, and the means of what else the loss measures, by name."""
         batches = validation_batches(self.config, self.validation_windows, jax.process_index(), jax.process_count())
-        sums = [self.functions.eval_step(state, put_batch(rows, self.mesh)) for rows in batches]
-        total, targets = 0.0, 0
-        for loss, count in jax.device_get(sums):
+        put = functools.partial(self.reference.pairs, state) if self.reference else self._put
+        total, targets, more = 0.0, 0, dict[str, float]()
+        for loss, count, *sums in jax.device_get([self.functions.eval_step(state, put(rows)) for rows in batches]):
             total, targets = total + float(loss), targets + int(count)
-        return total / max(targets, 1)
+            more = {name: more.get(name, 0.0) + float(each) for named in sums for name, each in named.items()}
+        return total / max(targets, 1), {name: each / max(targets, 1) for name, each in more.items()}
+
+    def _put(self, rows: np.ndarray) -> jax.Array:
+        return put_batch(rows, self.mesh)
 
     @functools.cached_property
     def _bytes_per_target(self) -> float:
         """The mean number of UTF-8 bytes of the targets of `validate`. 0 where that is unknown or says nothing."""
         tokenizer = self.tokenizer
-        if self.config.objective != "next_token" or self.validation.max_id >= tokenizer.n_vocab:
-            return 0.0  # a copied token takes no bits; the piece `tokenize` may make ids of its own
+        no_text = self.config.objective != "next_token" or self.config.has_pairs
+        if no_text or self.validation.max_id >= tokenizer.n_vocab:
+            return 0.0  # a pair has a loss of its own, a copied token takes no bits; the piece `tokenize` may make ids of its own
         lengths = token_bytes(tokenizer)
         batches = validation_batches(self.config, self.validation_windows)
         targets = np.concatenate([rows[:, 1:][rows[:, 1:] >= 0] for rows in batches])
@@ -314,9 +333,11 @@ def _functions(config: Config, mesh: Mesh, used: _Used) -> StepFunctions:
 
 
 def make_recipe(config: Config, mesh: Mesh, pieces: Pieces | None) -> Recipe:
-    """The recipe of a run: the harness's own, with the pieces if there are any, and with the loss of its reward if it
-    has one."""
+    """The recipe of a run: the harness's own, with the pieces if there are any, and with the loss of its reward or
+    its pairs if it has any."""
     recipe = default_recipe(config, mesh) if pieces is None else assemble.recipe_from(config, mesh, pieces)
+    if config.has_pairs:
+        return preferring(config, recipe, None if pieces is None else pieces.adapted("dpo_loss", config))
     if not config.reward:
         return recipe
     return reinforced(config, recipe, None if pieces is None else pieces.adapted("grpo_loss", config))
