@@ -42,7 +42,16 @@ _SAMPLING_OPTIONS = (
         show_default=True,
         help="Sample from the fewest tokens that sum to P; 1 for all.",
     ),
+    click.option(
+        "--min-p",
+        type=float,
+        default=0.0,
+        show_default=True,
+        help="Leave out tokens less than P times as likely as the likeliest; 0 for none.",
+    ),
     click.option("--seed", type=int, default=0, show_default=True, help="Random seed."),
+    click.option("--stop", "stops", multiple=True, metavar="TEXT", help="End a sample before this text. Repeatable."),
+    click.option("--system", metavar="TEXT", help="System message of a model that answers."),
     click.option("--max-tokens", type=int, default=512, show_default=True, help="Maximum length of a sample."),
 )
 
@@ -71,7 +80,10 @@ def sample(
     temperature: float,
     top_k: int,
     top_p: float,
+    min_p: float,
     seed: int,
+    stops: tuple[str, ...],
+    system: str | None,
     number: int,
     max_tokens: int,
     step: int | None,
@@ -86,12 +98,13 @@ def sample(
     """
     prepare_jax()
     from harness.model.sampling import Sampling, on_length, stream_text
+    from harness.run.stop_strings import until
 
-    sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
+    sampling = Sampling(temperature, top_k, top_p, seed, max_tokens, min_p)
     session, model, _ = open_model(root, run_name, pieces_folder, step, no_pieces=no_pieces)
     tokenizer = session.tokenizer
     prompt = session.prompt if prompt is None else prompt
-    ids = session.prompt_ids(prompt)
+    ids = session.prompt_ids(prompt, session.system_messages(system))
     if note := on_length(ids, session.config.context):
         terminal.echo(note, err=True)
     alone = number == 1  # shown token by token
@@ -100,7 +113,7 @@ def sample(
         if index:
             click.echo("\n" + "-" * 8)
         click.echo(prompt, nl=session.template is not None)
-        for text in stream_text(tokenizer, iter(tokens)):
+        for text in until(stream_text(tokenizer, iter(tokens)), stops):
             click.echo(text, nl=False)
             sys.stdout.flush()
         click.echo()
@@ -114,8 +127,8 @@ def sample(
 @no_pieces_option
 @root_option
 def chat(
-    run_name: str, temperature: float, top_k: int, top_p: float, seed: int, max_tokens: int, step: int | None,
-    pieces_folder: Path | None, no_pieces: bool, root: Path,
+    run_name: str, temperature: float, top_k: int, top_p: float, min_p: float, seed: int, stops: tuple[str, ...],
+    system: str | None, max_tokens: int, step: int | None, pieces_folder: Path | None, no_pieces: bool, root: Path,
 ) -> None:  # fmt: skip
     """Continue prompts that you type, or answer messages.
 
@@ -128,9 +141,9 @@ def chat(
     from harness.run.chat import GREETING, GREETING_OF_DIALOGUES, Chat
     from harness.run.signals import noted
 
-    sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
+    sampling = Sampling(temperature, top_k, top_p, seed, max_tokens, min_p)
     session, model, _ = open_model(root, run_name, pieces_folder, step, no_pieces=no_pieces)
-    chat = Chat(session, model, sampling)
+    chat = Chat(session, model, sampling, system, stops)
     with working("compiling"):
         chat.warm_up()
     terminal.echo(GREETING_OF_DIALOGUES if session.template else GREETING)

@@ -28,6 +28,8 @@ def stored_in(record: Mapping[str, Any], field: str) -> Any:
     for name in _LISTS:
         if name in record:
             return checked(_messages(record[name]))
+    if "completion" not in record:
+        raise KeyError(MESSAGES)
     return checked([*_said("user", record["prompt"]), *_said("assistant", record["completion"])])
 
 

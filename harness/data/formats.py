@@ -225,7 +225,7 @@ def _dialogue(record: dict[str, Any], field: str, where: str) -> Part:
         raise UsageError(f"{where}: the {'pair' if field == PAIRS else 'dialogue'} {error}.") from error
     except KeyError as error:
         raise UsageError(
-            f"{where}: the record has no field {error}. Its fields are: {_named([*record]) or 'none'}. "
+            f"{where}: the record has no field `{error.args[0]}`. Its fields are: {_named([*record]) or 'none'}. "
             f"{_DIALOGUES[field]}."
         ) from error
 

@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 
 from harness.config import HUGGING_FACE, Config, ReportConfig
 from harness.data.batches import Rows, check_data, make_windows, validation_batches, windows_of
-from harness.data.dialogues import Template, open_template, template_of
+from harness.data.dialogues import Messages, Template, open_template, template_of
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.package_tokenizer import begin_of
 from harness.data.pairs import tokenize_pair
@@ -139,14 +139,23 @@ class Session:
             str(self.run.copy_of(file, self.run.template_file)) if file else config.chat, self.tokenizer
         )
 
-    def prompt_ids(self, prompt: str) -> list[int]:
-        """The tokens of a prompt: of a question, if the model answers. Raises UsageError if it cannot be read."""
+    def prompt_ids(self, prompt: str, before: Sequence[dict[str, Any]] = ()) -> list[int]:
+        """The tokens of a prompt: of a question after the messages `before`, if the model answers.
+
+        Raises UsageError if it cannot be read.
+        """
         if self.template:
-            return self.template.prompt([{"role": "user", "content": prompt}])
+            return self.template.prompt([*before, {"role": "user", "content": prompt}])
         ids = encode_prompt(self.tokenizer, prompt)
         if prompt and self.pieces is not None and self.pieces.uses("encode", self.config):
             return assemble.encode_text(self.pieces, self.tokenizer, prompt)
         return [*begin_of(self.tokenizer), *ids]
+
+    def system_messages(self, text: str | None) -> Messages:
+        """What stands before all messages, if there is such a text. Raises UsageError if the model does not answer."""
+        if text and not self.template:
+            raise UsageError("--system needs a model that answers: one with a chat template.")
+        return [{"role": "system", "content": text}] if text else []
 
     @property
     def prompt(self) -> str:
@@ -206,6 +215,8 @@ class Session:
         `number` distinguishes several samples with the same seed.
         """
         if self.pieces is not None:
+            if sampling.min_p:
+                raise UsageError("--min-p is not valid with pieces, which choose tokens by top-k and top-p.")
             return assemble.generate_tokens(self.config, self.pieces, model, ids, sampling, self.end_of_text, number)
         return generate(CachedDecoder(model, sampling), ids, sampling, self.end_of_text, number)
 
@@ -263,7 +274,7 @@ class Session:
         tokenizer = self.tokenizer
         no_text = self.config.objective != "next_token" or self.config.has_pairs
         if no_text or self.validation.max_id >= tokenizer.n_vocab:
-            return 0.0  # a pair has a loss of its own, a copied token takes no bits; the piece `tokenize` may make ids of its own
+            return 0.0  # pairs have another loss, a copied token takes no bits; `tokenize` may make ids of its own
         lengths = token_bytes(tokenizer)
         batches = validation_batches(self.config, self.validation_windows)
         targets = np.concatenate([rows[:, 1:][rows[:, 1:] >= 0] for rows in batches])

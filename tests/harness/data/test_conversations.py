@@ -70,7 +70,5 @@ def test_what_is_no_dialogue_is_said(record: dict[str, Any], problem: str) -> No
 def test_a_record_without_a_dialogue_is_refused_with_its_fields(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     file.write_text('{"prompt": "Hi", "answer": "Hello."}\n')
-    with pytest.raises(
-        UsageError, match=r"line 1: the record has no field 'completion'. Its fields are: prompt, answer"
-    ):
+    with pytest.raises(UsageError, match=r"line 1: the record has no field `messages`. Its fields are: prompt, answer"):
         list(open_source(str(file), 0.1, MESSAGES).texts())

@@ -117,7 +117,7 @@ def test_the_command_trains_reports_and_evaluates(harness_here: Harness, base: C
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"prompt": "Hi", "chosen": "Yes."}, "line 1: the record has no field 'rejected'. Its fields are: prompt, chosen."),
+        ({"prompt": "Hi", "chosen": "Yes."}, "line 1: the record has no field `rejected`. Its fields are: prompt, chosen."),
         ({"chosen": [{"role": "user", "content": "Hi"}], "rejected": "No."}, "line 1: the pair has no answer"),
         (
             {"prompt": "Hi", "rejected": "No.",
