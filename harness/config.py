@@ -100,6 +100,9 @@ class OptimizerConfig(Settings):
     optimizer: Literal["adamw", "muon"] = setting(
         "adamw", "muon: Muon for the kernels of the layers, and AdamW for the other parameters"
     )
+    muon_nesterov: bool = setting(
+        False, "Muon's updates look ahead along the momentum (Nesterov), as in optax and in Jordan's own program"
+    )
     learning_rate: float = setting(1e-3, "peak learning rate", allowed=NOT_NEGATIVE)
     warmup_steps: int = setting(0, "steps of linear warm-up", allowed=NOT_NEGATIVE)
     final_lr_fraction: float = setting(
@@ -138,6 +141,10 @@ class OptimizerConfig(Settings):
         yield (
             not (self.lora_rank and self.optimizer == "muon"),
             "optimizer=muon is not valid with lora_rank, because adapters have no kernels; use optimizer=adamw",
+        )
+        yield (
+            not self.muon_nesterov or self.optimizer == "muon",
+            "muon_nesterov=true is a setting of Muon; add optimizer=muon",
         )
         yield (
             self.warmup_steps < self.steps,

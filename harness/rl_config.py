@@ -36,6 +36,9 @@ class RewardConfig(Settings):
     scale_advantages: bool = setting(
         True, "divide advantages by the deviation of the group; false: very easy and very hard prompts weigh less"
     )
+    deviation: Literal["population", "sample"] = setting(
+        "population", "the deviation of a group of K rewards: of its K, or as an estimate that divides by K - 1"
+    )
     loss_mean: Literal["token", "sequence"] = setting(
         "token", "what has the same weight in the loss: each token, or each continuation"
     )

@@ -89,7 +89,7 @@ class RolloutFeed:
             np.array(values).reshape(config.prompts, config.group_size)
             for values in ([each.reward for each in rewarded], [each.solved for each in rewarded])
         )
-        advantages_GK = advantages(rewards_GK, scaled=config.scale_advantages)
+        advantages_GK = advantages(rewards_GK, scaled=config.scale_advantages, sample=config.deviation == "sample")
         overlong_B = np.array([not each.ended for each in rewarded])
         equal_G = ~advantages_GK.any(axis=1)
         left_out_B = (config.skip_overlong & overlong_B) | np.repeat(config.skip_equal & equal_G, config.group_size)
