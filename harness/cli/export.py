@@ -1,5 +1,6 @@
 """The command that writes models for other programs: export."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +39,41 @@ def export(
     if target is None or (to and folder):
         raise UsageError(f"Name one folder to export to, as in `harness export {run_name} --to DIR`.")
     is_imported = run_name.startswith(HUGGING_FACE)
+    is_file = target.suffix == GGUF
+    if is_file and adapters:
+        raise UsageError(f"--adapters is not valid with {target}; adapters are written to a folder.")
+    if is_file and target.exists():
+        raise UsageError(f"{target} already exists; choose another file.")
     if is_imported and (adapters or step is not None or no_pieces):
         raise UsageError(f"--adapters, --step and --no-pieces need a run; {run_name} is none.")
     prepare_jax()
     from commandline.files import new_folder
 
-    with new_folder(target) as unfinished:
-        if is_imported:
-            said = _write_imported(run_name, unfinished, dtype)
-        else:
-            session = open_run(root, run_name, no_pieces=no_pieces)
-            said = _write_run(session, run_name, unfinished, dtype, step, adapters=adapters)
+    # A file for llama.cpp is made of the folder that it would be without the suffix.
+    beside = target.with_name(f".{target.name}.folder") if is_file else target
+    try:
+        with new_folder(beside) as unfinished:
+            if is_imported:
+                said = _write_imported(run_name, unfinished, dtype)
+            else:
+                session = open_run(root, run_name, no_pieces=no_pieces)
+                said = _write_run(session, run_name, unfinished, dtype, step, adapters=adapters)
+        if is_file:
+            _write_file(beside, target)
+    finally:
+        if is_file:
+            shutil.rmtree(beside, ignore_errors=True)
     click.echo(f"Exported {said.format(target=target)}.")
+
+
+def _write_file(folder: Path, target: Path) -> None:
+    """Writes the model of a folder as one file, which is moved into place when it is complete."""
+    from harness.data.model_files import read_json
+    from harness.hugging_face.gguf_file import write_gguf
+
+    file = folder / target.name
+    write_gguf(folder, file, read_json(folder / "config.json").get("dtype", DTYPES[0]))
+    file.replace(target)
 
 
 def _write_imported(name: str, folder: Path, dtype: str | None) -> str:

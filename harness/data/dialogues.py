@@ -156,6 +156,11 @@ def has_template(folder: Path) -> bool:
     return _of_model(folder)[0] is not None
 
 
+def template_text(folder: Path) -> str | None:
+    """The text of the chat template of the model in a folder; None if it has none."""
+    return _of_model(folder)[0]
+
+
 def _of_model(folder: Path) -> tuple[str | None, dict[str, str]]:
     """The template of a model, if it has one, and the texts of its special tokens."""
     folder = holder(folder, "tokenizer_config.json")
