@@ -17,7 +17,7 @@ class Harness(Commands):
         "Train": ("train", "resume", "finetune", "dpo", "rl", "find-lr"),
         "Use": ("sample", "chat", "export", "trust"),
         "Measure": ("eval", "compare", "profile"),
-        "Prepare": ("data", "tokenizer", "presets", "settings"),
+        "Prepare": ("data", "duplicates", "tokenizer", "presets", "settings"),
     }
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -242,7 +242,7 @@ def _on_duplicates(name: str, dealer: Dealer) -> str:
     verb = "is" if number == 1 else "are"
     return (
         f"{number:,} of {counted(every, 'validation text')} of {name} {verb} in the training data, too, word for word, "
-        "so the validation loss is too low. Remove the duplicates."
+        "so the validation loss is too low. Remove the duplicates with `harness duplicates`."
     )
 
 

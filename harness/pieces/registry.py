@@ -324,6 +324,7 @@ PIECES: dict[str, PieceSpec] = {
         used_if=_has_own_tokenizer,
         used_when="for prompts, if the tokenizer is not that of a model",
     ),
+    "deduplicate": PieceSpec("p55_near_duplicates", smoke_tests.run_deduplicate, used_when="by `harness duplicates`"),
     "pack_stories": _of_segments(smoke_tests.run_pack_stories),
     "segment_positions": _of_segments(
         lambda p: smoke_tests.run_of_segments("segment_positions", p), adapter=adapt.batched

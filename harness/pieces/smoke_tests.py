@@ -162,6 +162,14 @@ def run_pack(pack: Any) -> None:
         )
 
 
+def run_deduplicate(deduplicate: Any) -> None:
+    """Three texts, of which two are equal."""
+    texts, hashes = ["a cat sat", "a dog ran", "a cat sat"], np.arange(1, 9)
+    kept = deduplicate(texts, 2, hashes, hashes, 4, 0.5)
+    if [*kept] != [0, 1]:
+        raise SmokeTestError("deduplicate", f"returned {kept!r:.60} for three texts of which the last is the first.")
+
+
 def run_encode(encode: Any) -> None:
     ids = encode("lower low", {bytes([byte]): byte for byte in range(256)} | {b"lo": 256, b"low": 257}, {})
     if not isinstance(ids, list) or ids != [257, *b"er ", 257]:
