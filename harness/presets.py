@@ -137,6 +137,7 @@ def preference_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
     if typed.get("lora_rank", "0") != "0":
         rate *= 10  # as in reinforcement learning
     settings = {"field": PAIRS, "packing": "padded", "learning_rate": f"{rate:g}"}
+    base = dataclasses.replace(base, dropout=0.0)
     return fine_tuning(base, name, {**settings, **({"context": str(_context(base))} if is_large else {}), **typed})
 
 
@@ -151,6 +152,8 @@ def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
     settings = {**REINFORCEMENT, "base": name, "imported": bool(base.pieces) and is_imported(base)}
     if name.startswith(HUGGING_FACE):
         settings |= {**IMPORTED, "context": _context(base)}
+    if base.has_pairs:  # which have another loss; stories show what the model forgets
+        settings |= {"field": Config.field, "data": IMPORTED["data"], "validation_fraction": 0.2}
     if typed.get("lora_rank", "0") != "0":
         settings["learning_rate"] *= 10  # adapters need about ten times the rate (Schulman et al. 2025)
     return dataclasses.replace(base, **settings).with_settings(typed)

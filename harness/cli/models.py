@@ -263,7 +263,7 @@ def evaluate(
     if session.config.has_pairs:
         click.echo(f"Run {run_name}, step {step}, on {name}{counted(len(session.validation_windows), 'pair')}")
         for key, value in {"loss": loss, **measured}.items():
-            click.echo(f"  {key.replace('_', ' '):<15}{value:.4f}")
+            click.echo(f"  {key.replace('_', ' '):<17}{value:.4f}")
         return
     click.echo(f"Run {run_name}, step {step}, on {name}{len(tokens.ends):,} stories of {len(tokens):,} tokens")
     click.echo(f"  loss           {loss:.4f} nats per token")

@@ -227,11 +227,11 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
         )
     notes = list(prepared.notes)
     for part in prepared.parts or (prepared,):
-        notes.append(part.summary())
         rows = make_windows(config, part.train)
         if isinstance(rows, PairRows):
             notes += _check_pairs(config, part, rows)
             continue
+        notes.append(part.summary())
         _check_size(config, part, len(rows), batch=1 if prepared.parts else config.batch_size)
         if isinstance(rows, SegmentRows):
             notes.append(
@@ -251,8 +251,8 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
 
 
 def _check_pairs(config: Config, part: Prepared, rows: PairRows) -> list[str]:
-    """A sentence if some pairs are too long. Raises UsageError if a split has none that fit, or training less than a
-    batch."""
+    """Sentences on the number of pairs, and of those that are too long. Raises UsageError if a split has none that fit,
+    or training less than a batch."""
     held_out = len(PairRows.of(part.validation, config.context))
     if len(rows) < config.batch_size or not held_out:
         raise UsageError(
@@ -260,10 +260,11 @@ def _check_pairs(config: Config, part: Prepared, rows: PairRows) -> list[str]:
             f"context of {config.context}, and a step takes {config.batch_size:,}. Use more pairs, shorter ones, or "
             "fewer rows with --set batch_size."
         )
+    numbers = f"{part.name}: {counted(len(rows), 'pair')} for training, {held_out:,} for validation."
     left_out = len(part.train.ends) - len(rows)
     verb = "is" if left_out == 1 else "are"
     longer = f"{left_out:,} of {counted(len(part.train.ends), 'pair')} of {part.name} for training {verb} longer"
-    return [f"{longer} than the context of {config.context} and left out."] if left_out else []
+    return [numbers, *([f"{longer} than the context of {config.context} and left out."] if left_out else [])]
 
 
 def _check_size(config: Config, part: Prepared, count: int, batch: int) -> None:

@@ -315,8 +315,11 @@ PIECES: dict[str, PieceSpec] = {
             "MiniGPT",
             "ModernGPT",
         ),  # the harness's GPT stacks the kernels of all layers: they have more than two axes
-        used_if=lambda config: config.optimizer == "muon" and not config.muon_nesterov,
-        used_when="with optimizer=muon without muon_nesterov, and your MiniGPT or ModernGPT",
+        used_if=lambda config: config.optimizer == "muon",
+        used_when="with optimizer=muon and your MiniGPT or ModernGPT",
+        config_rule=lambda config, names: (
+            "muon is that of problem 46; --set muon_nesterov=false" if config.muon_nesterov else ""
+        ),
     ),
     "encode": PieceSpec(
         "p53_encode_decode",

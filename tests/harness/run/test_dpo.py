@@ -112,6 +112,9 @@ def test_the_command_trains_reports_and_evaluates(harness_here: Harness, base: C
     assert evaluated.code == 0, evaluated.err
     assert "accuracy" in evaluated.out
     assert harness_here("sample", "base-dpo", "--max-tokens", 3).code == 0
+    # A run on pairs is a base of other kinds of runs, too.
+    assert harness_here("rl", "base-dpo", "--task", "arithmetic", "--template", "none", "--steps", 1, "--prompts", 2, "--group", 2,
+                        "--mesh", "1x1", "--set", "prompt_tokens=30", "--set", "data=pocket:60", "--quiet").code == 0  # fmt: skip
 
 
 @pytest.mark.parametrize(
