@@ -87,7 +87,7 @@ def _write_imported(name: str, folder: Path, dtype: str | None) -> str:
 
 def _write_run(session: Any, name: str, folder: Path, dtype: str | None, step: int | None, *, adapters: bool) -> str:
     """Writes the model of a run, or its adapters. Returns what was exported."""
-    from harness.data.hub import name_of
+    from harness.data.hub import base_of, model_folder, name_of
     from harness.hugging_face.adapters import write_adapters
     from harness.hugging_face.export import find_layout, write_model
     from harness.pieces.assemble import export_model
@@ -107,6 +107,10 @@ def _write_run(session: Any, name: str, folder: Path, dtype: str | None, step: i
     assert layout is not None
     if adapters:
         base = name_of(config.base) if config.base.startswith(HUGGING_FACE) else None
+        if base and base_of(model_folder(config.base)) != model_folder(config.base):
+            raise UsageError(
+                f"--adapters is not valid for {name}: its base {base} is adapters, too. Export the whole model."
+            )
         write_adapters(
             layout, model, config.lora_rank, vocab_size=config.vocab_size, tied=config.tied_head, base=base,
             folder=folder,

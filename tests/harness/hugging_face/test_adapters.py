@@ -13,6 +13,7 @@ from flax import nnx
 from safetensors.numpy import load_file, save_file
 
 from harness.config import Config
+from harness.data.hub import name_of
 from harness.errors import UsageError
 from harness.hugging_face.adapters import write_adapters
 from harness.hugging_face.export import find_layout
@@ -212,6 +213,27 @@ def test_a_run_exports_its_adapters(harness_here: Harness, tmp_path: Path, stori
         np.testing.assert_allclose(adapters[path], parameter, atol=1e-5, err_msg=path)
     refused = harness_here("export", f"hf:{tmp_path / 'base'}", "--adapters", "--to", "other")
     assert (refused.code, "need a run" in refused.err) == (2, True)
+
+
+def test_a_model_of_the_hub_is_named_as_there(tmp_path: Path) -> None:
+    snapshot = tmp_path / "models--org--some-model" / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    assert name_of(f"hf:{snapshot}") == "org/some-model"
+    assert name_of(f"hf:{tmp_path}") == str(tmp_path)
+
+
+def test_adapters_of_adapters_are_merged_first(harness_here: Harness, tmp_path: Path, stories_file: Path) -> None:
+    folder, _, _ = handmade(tmp_path)
+    on_top = tmp_path / "top"
+    on_top.mkdir()
+    (on_top / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(folder)}))
+    with pytest.raises(UsageError, match="which is itself adapters; merge those first"):
+        read_config(on_top)
+    tuned = harness_here("finetune", f"hf:{folder}", "--data", stories_file, "--lora", 2, "--run", "tuned", "--steps", 1,
+                         "--mesh", "1x1", "--set", "batch_size=2", "--set", "context=32", "--quiet")  # fmt: skip
+    assert tuned.code == 0, tuned.err
+    refused = harness_here("export", "tuned", "--adapters", "--to", "other")
+    assert (refused.code, "is adapters, too" in refused.err) == (2, True), refused.err
 
 
 @pytest.mark.oracle

@@ -113,8 +113,9 @@ def test_the_command_trains_reports_and_evaluates(harness_here: Harness, base: C
     assert "accuracy" in evaluated.out
     assert harness_here("sample", "base-dpo", "--max-tokens", 3).code == 0
     # A run on pairs is a base of other kinds of runs, too.
-    assert harness_here("rl", "base-dpo", "--task", "arithmetic", "--template", "none", "--steps", 1, "--prompts", 2, "--group", 2,
-                        "--mesh", "1x1", "--set", "prompt_tokens=30", "--set", "data=pocket:60", "--quiet").code == 0  # fmt: skip
+    few = ("--steps", 1, "--prompts", 2, "--group", 2, "--mesh", "1x1", "--set", "prompt_tokens=30")
+    own = ("--task", "arithmetic", "--template", "none", "--set", "data=pocket:60", "--quiet")
+    assert harness_here("rl", "base-dpo", *own, *few).code == 0
 
 
 @pytest.mark.parametrize(
