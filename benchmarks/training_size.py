@@ -7,19 +7,14 @@ The arrays of parameters and moments are counted from the harness's own state an
 devices, without making them. Activations are estimated; measure them with `harness profile` on the device.
 """
 
-import math
-import sys
 from dataclasses import replace
 
 import jax
-from flax import nnx
+from timing import Run
 
 from harness.config import Config
-from harness.model.loss import chunk_in
-from harness.run.hardware import PEAK_FLOPS, flops_per_token
-from harness.training.recipe import default_recipe
-from harness.training.sharding import make_mesh
-from harness.training.train_step import make_step_functions
+from harness.run.estimate import TOKENS_PER_PARAMETER, activations, duration, estimate, table
+from harness.run.hardware import device_named
 
 GPT = dict(vocab_size=50_257, context=1024, positions="learned")
 LLAMA = dict(positions="rope", norm_kind="rmsnorm", activation="swiglu", bias=False)
@@ -33,95 +28,28 @@ MODELS = {
 }  # fmt: skip
 ROWS_OF_TOKENS = 1 << 19  # tokens of a step, as for GPT-2 and GPT-3 of these sizes
 MICROBATCH = 8192  # tokens whose activations exist at once on a device
-KEPT = 18  # numbers of width D that the backward pass keeps of a position in a layer, besides 3 of width F: an estimate
-F32, BF16 = 4, 2  # bytes of a number
-SHARE = 0.4  # of the peak that a good program reaches
-LINK, NETWORK = (
-    450e9,
-    50e9,
-)  # bytes/s of a device to others: NVLink in a machine of H100s, and 400 Gbit/s between machines
-IN_A_MACHINE = 8
-MEMORY = 60 * 10**9  # bytes that JAX takes of a GPU with 80 GB
 
 
-def activations(config: Config, tokens: int, parts: int = 1) -> int:
-    """The bytes that the backward pass keeps of so many tokens, on each of `parts` devices along the second axis: an
-    estimate."""
-    return tokens * config.num_layers * (KEPT * config.d_model + 3 * config.d_ff // parts) * BF16
-
-
-def logits(config: Config, parts: int = 1) -> int:
-    """The bytes of the logits of a chunk on a GPU, and of their gradient."""
-    return chunk_in(MEMORY, config.vocab_rows) * config.vocab_rows // parts * (F32 + BF16)
-
-
-def on_each(config: Config) -> tuple[int, int, int]:
-    """The number of parameters, and the bytes of parameters and of moments on each device, by the harness's
-    shardings."""
-    mesh = make_mesh(config)
-    functions = make_step_functions(config, mesh, default_recipe(config, mesh))
-    model, optimizer = nnx.merge(functions.graph, functions.abstract_state)[:2]
-
-    def share(state: nnx.State) -> int:
-        leaves = [leaf for leaf in jax.tree.leaves(state) if leaf.ndim]
-        return sum(math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in leaves)
-
-    parameters = nnx.state(model, nnx.Param)
-    return sum(leaf.size for leaf in jax.tree.leaves(parameters)), share(parameters), share(nnx.state(optimizer))
-
-
-def main(model: str, mesh: str, device: str) -> None:
-    """Prints the table."""
+def main() -> None:
+    """Prints the estimate of `harness profile --estimate` for a model of a known size."""
+    words = Run().words
+    model, mesh, device = [*words, *["124M", "1x1", "H100"][len(words) :]]
     data, parts = map(int, mesh.split("x"))
     jax.config.update("jax_num_cpu_devices", data * parts)
     config = replace(Config(), preset="", **MODELS[model])
     rows = max(ROWS_OF_TOKENS // config.context, data)
     microbatches = max(rows * config.context // data // max(MICROBATCH, config.context), 1)
     config = replace(
-        config,
-        batch_size=rows,
-        grad_accumulation_steps=microbatches,
-        mesh=mesh,
-        fsdp=data > 1,
-        dtype="bfloat16",
-        remat=False,
-    )
-    number, parameters, moments = on_each(config)
-    D, L, tokens = config.d_model, config.num_layers, rows * config.context
-    held = tokens // data // microbatches
-    memory = {
-        "parameters, float32": parameters,
-        "two moments of Adam": moments,
-        "gradients": parameters,
-        f"activations of {held:,} tokens, estimated": activations(config, held, parts),
-        "the same with --set remat=true": held * L * D * BF16,
-        "logits of one chunk and their gradient": logits(config, parts),
-    }
-    print(f"{model}, {number / 1e6:,.0f} million parameters, mesh {mesh} with --fsdp, {tokens:,} tokens in a step")
-    for name, size in memory.items():
-        print(f"  {name:<52}{size / 1e9:9.2f} GB")
-    flops = flops_per_token(config) * tokens
-    seconds = flops / (PEAK_FLOPS[device] * SHARE * data * parts)
-    print(f"  {'arithmetic of a step':<52}{flops / 1e15:9.1f} PFLOP")
-    print(f"  {f'on {data * parts} of {device} at {SHARE:.0%} of their peak':<52}{seconds:9.2f} s")
-    # Each microbatch gathers the parameters twice; the gradients of a step are summed and scattered once.
-    share = (data - 1) / data * number * F32 / parts
-    sent = {"data": share * (2 * microbatches + 1), "model": 0.0}
-    if parts > 1:  # two sums forward and two backward in each layer, each as a scatter and a gather
-        sent["model"] = 4 * 2 * (parts - 1) / parts * tokens / data * L * D * BF16
-    longest = seconds  # sending overlaps with arithmetic, and the two axes use different links
-    for axis, size in sent.items():
-        # Neighbors along `model` share a machine if there are at most as many as it has; those along `data` may not.
-        near = parts <= IN_A_MACHINE if axis == "model" else data * parts <= IN_A_MACHINE
-        rate = LINK if near else NETWORK
-        longest = max(longest, size / rate)
-        if size:
-            label = f"sent by each device along {axis}"
-            print(f"  {label:<52}{size / 1e9:9.2f} GB, {size / rate:.2f} s at {rate / 1e9:.0f} GB/s")
-    days = 20 * number / tokens * longest / 86_400
-    print(f"  {'20 tokens for each parameter':<52}{days:9.2f} days")
+        config, batch_size=rows, grad_accumulation_steps=microbatches, mesh=mesh, fsdp=data > 1, dtype="bfloat16",
+    )  # fmt: skip
+    found = estimate(config, device_named(device, config.dtype))
+    again = activations(replace(config, remat=True), found.tokens // data // microbatches, parts)
+    days = TOKENS_PER_PARAMETER * found.parameters / found.tokens * found.step
+    print(f"{model}, {found.parameters / 1e6:,.0f} million parameters, mesh {mesh} with --fsdp, on {device}")
+    print(table(found))
+    print(f"  activations with --set remat=true: {again / 1e9:.2f} GB")
+    print(f"  {TOKENS_PER_PARAMETER} tokens for each parameter: {duration(days)}")
 
 
 if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if word != "--smoke"]
-    main(*words, *["124M", "1x1", "H100"][len(words) :])
+    main()

@@ -1,25 +1,26 @@
-"""Times a verdict, compared with what a person would run instead. All times come from one interleaved run.
+"""A cold verdict on problem 06 against what a person would run instead, the commands that need no JAX, and each
+problem.
 
-    python benchmarks/verdict_latency.py [ROUNDS] [--smoke]
+    python benchmarks/verdict_latency.py [ROUNDS] [--smoke] [--write]
+    python benchmarks/verdict_latency.py problems [--smoke] [--write]
 
-cold    `grade problem 06` with an empty cache, compared with a bare script that imports JAX and calls the same submission eagerly
-        on the same cases, for its outputs and its gradients (the checks need both). Bar: a ratio of at most 0.35.
-warm    The same with a warm cache, compared with `import jax, flax.nnx` and one jitted call. Bar: a ratio of at most 1.3.
-list    `grade list` and `grade --help`, in seconds; `python -c pass` for comparison. Bar: under 0.3 s.
+Each grading is `grade problem 06` with an empty cache. A right file is compared with a bare script that imports JAX and
+calls the same submission eagerly on the same cases, for its outputs and its gradients, since the checks need both. A
+wrong one is compared with the import of JAX and Flax: once with a misconception that is named, once with none.
+
+With `problems`, the reference of each problem is graded with an empty cache and with a warm one. The bar is for an idle
+machine of two cores.
 """
 
 import pickle
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from timing import ROOT, seconds, smoke
+from learner import edited, edits, write_sources
+from timing import GRADE, IMPORT, Run, in_turn, seconds
 
 from grader.course import cases, catalog
-
-SOLUTION = ROOT / "solutions" / "p06_mini_gpt.py"
-GRADE = [sys.executable, "-m", "grader"]
 
 BARE = """
 import pickle, sys
@@ -27,7 +28,6 @@ sys.path.insert(0, sys.argv[1])
 import jax, jax.numpy as jnp
 from flax import nnx
 from p06_mini_gpt import MiniGPT, mini_gpt_forward
-gradients = sys.argv[3] == "gradients"
 for group, case in pickle.load(open(sys.argv[2], "rb")):
     shape = [case[name] for name in ("vocab_size", "d_model", "num_heads", "d_ff", "num_layers")]
     if group == "entry":
@@ -36,55 +36,63 @@ for group, case in pickle.load(open(sys.argv[2], "rb")):
     model = MiniGPT(*shape, max_T=len(case["context_ids"]), rngs=nnx.Rngs(case["seed"]))
     ids = jnp.asarray(case["token_ids"])
     logits = model(ids).block_until_ready()
-    if gradients:
-        jax.block_until_ready(nnx.grad(lambda model: jnp.sum(model(ids) * logits))(model))
+    jax.block_until_ready(nnx.grad(lambda model: jnp.sum(model(ids) * logits))(model))
 """
-FLOOR = "import jax, flax.nnx, jax.numpy as jnp; jax.jit(lambda x: x + 1)(jnp.ones(3)).block_until_ready()"
+LONGEST, SLOW = 6.0, {16, 26, 27, 32}  # seconds; problems that save checkpoints, read files or train
+WITHOUT_JAX = (("list",), ("--help",), ("next",), ("show", "06"))
+
+
+def each_problem(run: Run) -> None:
+    """Times each problem once, since 70 of them even out."""
+    floor, ratios = min(seconds(IMPORT) for _ in range(3)), []
+    for problem in catalog.problems()[: 1 if run.smoke else None]:
+        command = [*GRADE, "problem", problem.label, str(catalog.solution_path(problem))]
+        with tempfile.TemporaryDirectory() as cache:
+            cold, warm = (seconds(command, GRADE_CACHE=cache) for _ in range(2))
+        ratios.append(cold / floor)
+        run.figure(f"{problem.label}, cold", cold, "s", at_most=None if problem.number in SLOW else LONGEST)
+        run.figure(f"{problem.label}, warm", warm, "s")
+    run.figure("cold / import, over the problems", ratios)
+
+
+def against_others(run: Run) -> None:
+    """Times verdicts on problem 06, and commands."""
+    problem = catalog.find("06")
+    drawn = [(group, dict(case.values)) for group in problem.cases for case in cases.draw(problem, group, 0)]
+    right, named = next(edits(problem))
+    texts = {"right": right, "named": named, "unnamed": edited(problem, 1.5)}
+    with tempfile.TemporaryDirectory() as folder:
+        top = Path(folder)
+        (top / "cases").write_bytes(pickle.dumps(drawn))
+        for kind, text in texts.items():
+            write_sources({**catalog.reference_sources(problem), problem.name: text}, top / kind)
+
+        def cold(kind: str, code: int = 1) -> float:
+            command = [*GRADE, "problem", "06", str(top / kind / f"{problem.name}.py"), "--json"]
+            return seconds(command, codes=(code,), GRADE_CACHE=tempfile.mkdtemp(dir=folder))
+
+        times = in_turn(
+            {
+                "right": lambda: cold("right", 0),
+                "bare script": lambda: seconds([sys.executable, "-c", BARE, str(top / "right"), str(top / "cases")]),
+                "wrong, named": lambda: cold("named"),
+                "wrong, unnamed": lambda: cold("unnamed"),
+                "import": lambda: seconds(IMPORT),
+            }
+            | {" ".join(["grade", *words]): lambda w=words: seconds([*GRADE, *w]) for words in WITHOUT_JAX},
+            run.rounds(5),
+        )
+    run.ratio(times, "right", "bare script", at_most=0.20)
+    run.ratio(times, "wrong, named", "import", at_most=2.0)
+    run.ratio(times, "wrong, unnamed", "import", at_most=2.5)
+    for name, each in times.items():
+        run.figure(name, each, "s", at_most=0.2 if name.startswith("grade") else None)
 
 
 def main() -> None:
-    only_smoke = smoke()
-    rounds = 0 if only_smoke else int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    problem = catalog.find("06")
-    drawn = [(group, dict(case.values)) for group in problem.cases for case in cases.draw(problem, group, 0)]
-    times: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "cases").write_bytes(pickle.dumps(drawn))
-        bare = [sys.executable, "-c", BARE, str(SOLUTION.parent), str(Path(folder) / "cases")]
-        grade = [*GRADE, "problem", "06", str(SOLUTION), "--json"]
-        warm = str(Path(folder) / "warm")
-        seconds(grade, GRADE_CACHE=warm)
-        for number in range(rounds + 1):
-            # Round 0 only warms the disk cache.
-            for name, elapsed in {
-                "grade, cold": seconds(grade, GRADE_CACHE=str(Path(folder) / f"cold{number}")),
-                "bare script, outputs": seconds([*bare, "outputs"]),
-                "bare script, outputs and gradients": seconds([*bare, "gradients"]),
-                "grade, warm": seconds(grade, GRADE_CACHE=warm),
-                "import and one jitted call": seconds([sys.executable, "-c", FLOOR]),
-                "grade list": seconds([*GRADE, "list"]),
-                "grade --help": seconds([*GRADE, "--help"]),
-                "python -c pass": seconds([sys.executable, "-c", "pass"]),
-            }.items():
-                if number or only_smoke:
-                    times.setdefault(name, []).append(elapsed)
-    for name, each in times.items():
-        print(f"{name:36} {statistics.median(each):6.2f} s   ({min(each):.2f} to {max(each):.2f}, {rounds} rounds)")
-
-    def ratio(name: str, baseline: str) -> float:
-        return statistics.median(a / b for a, b in zip(times[name], times[baseline], strict=True))
-
-    print()
-    for name, baseline, bar in (
-        ("grade, cold", "bare script, outputs and gradients", 0.35),
-        ("grade, cold", "bare script, outputs", None),
-        ("grade, warm", "import and one jitted call", 1.3),
-    ):
-        measured = ratio(name, baseline)
-        verdict = "" if bar is None else f"   bar {bar}: {'met' if measured <= bar else 'MISSED'}"
-        print(f"{name} / {baseline:36} {measured:5.2f}{verdict}")
-    slowest = max(*times["grade list"], *times["grade --help"])
-    print(f"grade list, --help: at most {slowest:.2f} s {'':27} bar 0.30: {'met' if slowest < 0.3 else 'MISSED'}")
+    run = Run()
+    each_problem(run) if "problems" in run.words else against_others(run)
+    run.end()
 
 
 if __name__ == "__main__":

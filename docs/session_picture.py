@@ -111,7 +111,8 @@ def drawing(frames: list[tuple[list[list[pyte.screens.Char]], float]]) -> str:
     for index, (rows, seconds) in enumerate(frames):
         begin, end = (100 * moment / total for moment in (start, start + seconds))
         rules.append(
-            f"@keyframes f{index}{{0%,{begin:.3f}%{{visibility:hidden}}{begin + 0.001:.3f}%,{end:.3f}%{{visibility:visible}}"
+            f"@keyframes f{index}{{0%,{begin:.3f}%{{visibility:hidden}}"
+            f"{begin + 0.001:.3f}%,{end:.3f}%{{visibility:visible}}"
             f"{min(end + 0.001, 100):.3f}%,100%{{visibility:hidden}}}}"
             f"#f{index}{{visibility:hidden;animation:f{index} {total:.2f}s step-end infinite}}"
         )
@@ -119,10 +120,12 @@ def drawing(frames: list[tuple[list[list[pyte.screens.Char]], float]]) -> str:
         start += seconds
     last = f"#f{len(frames) - 1}"
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" role="img"
-aria-label="A session: a wrong answer gets its mistaken idea named, the mended one passes, and the learner's GPT tells a story.">
+aria-label="A session: a wrong answer gets its mistaken idea named, the mended one passes,
+ and the learner's GPT tells a story.">
 <style>text{{font:13.5px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre}}
 {"".join(rules)}
-@media (prefers-reduced-motion:reduce){{g[id]{{animation:none!important}}{last}{{visibility:visible!important}}}}</style>
+@media (prefers-reduced-motion:reduce){{g[id]{{animation:none!important}}
+  {last}{{visibility:visible!important}}}}</style>
 <rect width="100%" height="100%" rx="10" fill="#0d1117"/>
 <circle cx="20" cy="18" r="5.5" fill="#ff5f56"/><circle cx="38" cy="18" r="5.5" fill="#ffbd2e"/>
 <circle cx="56" cy="18" r="5.5" fill="#27c93f"/>

@@ -6,11 +6,12 @@ import it.
 """
 
 from grader.wire.program import STATE, Input, Program, state_numbers
-from grader.worker import cost, counting, stablehlo, witness
+from grader.worker import stablehlo, witness
 from grader.worker.cache_probes import extended
 from grader.worker.call_programs import stages
 from grader.worker.collectives import collectives
-from grader.worker.cost import rows_in_order
+from grader.worker.cost import computes_numbers, rows_in_order
+from grader.worker.counting import LOOP
 from grader.worker.decode_loop import stepwise
 from grader.worker.files import new_folder
 from grader.worker.measures import MEASURES, Execution, small_ones_count, work
@@ -32,6 +33,7 @@ from grader.worker.toy_models import (
 from grader.worker.tracing import Given, alone, given, is_tracing_error, made, sent, trace, trace_of
 
 __all__ = [
+    "LOOP",
     "MEASURES",
     "STATE",
     "Arrays",
@@ -52,9 +54,8 @@ __all__ = [
     "called_on_mesh",
     "coded",
     "collectives",
-    "cost",
+    "computes_numbers",
     "cotangent",
-    "counting",
     "described",
     "eager",
     "extended",

@@ -1,4 +1,9 @@
-"""The checks that every problem can use. A check is data; the probes that it names are in `grader/worker/probes.py`."""
+"""The checks that every problem can use. A check is data; the probes that it names are in `grader/worker/probes.py`.
+
+In all of them, `entry` is the name of an entry of the problem, `probe` that of a probe, `points` what the check is
+worth, and `advice` what a failure usually means. `more` are further fields of Check by name. `what` names a part of
+the work, as in "memory of one chunk".
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -6,26 +11,36 @@ from typing import Any, Literal
 from grader.problem import EXACT, FLOAT32, Case, Check, Difference, Tolerance
 
 YES = {0: "no", 1: "yes"}
+"""The words of a flag."""
 
-# The meaning of the numbers that describe the placement of an array, for each of its axes.
 PLACES = {-1: "on one device", 0: "not split", 1: "split over data", 2: "split over model", 3: "split over both"}
+"""The words of the numbers that describe the placement of an array, for each of its axes."""
 
-# Part of the reference's memory is common to all programs (sums, a copy of the batch), so a correct program may need up
-# to half as much again. A program that holds everything at once, instead of part by part, needs at least five times as
-# much.
 MEMORY = Tolerance(rtol=1.0, atol=0.0, room=3)
-# A correct step may be written with half as many operations again. A state that starts with a Python number has a weak
-# type in JAX, so its step is compiled a second time. Programs that hold every step have at least four times as many
-# operations.
-ONE_COPY = Tolerance(rtol=1.5, atol=0.0, room=1.4)
+"""The tolerance of `memory`.
 
-# A correct program may compute each part twice for its backward pass, and so execute half as many operations again. One
-# that takes few rows at a time, where parts have twelve rows or more, executes at least five times as many.
+Part of the reference's memory is common to all programs (sums, a copy of the batch), so a correct program may need up
+to half as much again. A program that holds everything at once, instead of part by part, needs at least five times as
+much.
+"""
+ONE_COPY = Tolerance(rtol=1.5, atol=0.0, room=1.4)
+"""The tolerance of `compiled_once`.
+
+A correct step may be written with half as many operations again. A state that starts with a Python number has a weak
+type in JAX, so its step is compiled a second time. Programs that hold every step have at least four times as many
+operations.
+"""
+
 PARTS = Tolerance(rtol=1.0, atol=0.0, room=2)
+"""The tolerance of `few_parts`.
+
+A correct program may compute each part twice for its backward pass, and so execute half as many operations again. One
+that takes few rows at a time, where parts have twelve rows or more, executes at least five times as many.
+"""
 
 
 class Words(Mapping[int, str]):
-    """The words of a coded leaf in which every number has a meaning: what a function says of it."""
+    """The words of a coded leaf in which every number has a meaning: what the function `meaning` says of it."""
 
     def __init__(self, meaning: Callable[[int], str]) -> None:
         self._meaning = meaning
@@ -46,13 +61,15 @@ class Words(Mapping[int, str]):
 
 
 Wrt = Literal["parameters"] | Sequence[str]
+"""What a gradient is taken with respect to: a module's parameters, or the names of float arguments."""
 
 
 def output(entry: str, *, points: int, name: str = "output", **more: Any) -> Check:
     """A check that `entry` returns what the reference returns: the same leaves, shapes, dtypes and values.
 
-    A module's parameters are first filled by name. One option goes beyond Check's own fields: `fill="MiniGPT"` fills
-    every such module that a function entry constructs, and compares the keys that it was constructed with.
+    A module's parameters are first filled by name. `name` is that of the check. One option goes beyond Check's own
+    fields: `fill="MiniGPT"` fills every such module that a function entry constructs, and compares the keys that it was
+    constructed with.
     """
     options = {"entry": entry, **({"fill": more.pop("fill")} if "fill" in more else {})}
     return Check(name, points, "values", options, leaves="output", **more)
@@ -69,7 +86,8 @@ def output_and_gradient(
 ) -> tuple[Check, Check]:
     """Two checks on one compiled program: its output, and the gradient of `sum(cotangent * output)`.
 
-    The cotangent is random but fixed. `wrt` is `"parameters"` (of a module) or the names of float arguments.
+    The cotangent is random but fixed. `wrt` is `"parameters"` (of a module) or the names of float arguments. `points`
+    and `names` are those of the two checks, and `cases` is the family that both run on.
     """
     options = {"entry": entry, "wrt": wrt if isinstance(wrt, str) else list(wrt)}
     return (
@@ -115,7 +133,8 @@ def jit(entry: str, *, points: int, **more: Any) -> Check:
 
 
 def exact(name: str, points: int, probe: str, leaves: str, **more: Any) -> Check:
-    """A check that leaves of a problem's own probe equal the reference's bit for bit: counts, flags, copied numbers."""
+    """A check that the leaves at or below `leaves` of a problem's own probe equal the reference's bit for bit: counts,
+    flags, copied numbers. `name` is that of the check."""
     return Check(name, points, probe, leaves=leaves, **{"tolerance": EXACT, **more})
 
 
@@ -126,8 +145,8 @@ def _memory_in_words(_: Case, wrong: Difference) -> str:
 def memory(
     what: str, *, points: int, probe: str, options: Mapping[str, Any] | None = None, advice: str, **more: Any
 ) -> Check:
-    """A check that the compiled program's temporary memory is at most a multiple of the reference's, on the cases
-    `large`."""
+    """A check that the compiled program's temporary memory, in bytes, is at most a multiple of the reference's, on the
+    cases `large`. `options` are those of the probe."""
     return Check(
         f"memory of one {what}", points, probe, options or {}, leaves="program.temporary_bytes", compare="at_most",
         tolerance=MEMORY, advice=advice, in_words=_memory_in_words, **{"cases": "large", **more},
@@ -151,12 +170,15 @@ def few_parts(what: str, *, points: int, probe: str, advice: str) -> Check:
 
 
 def cache_in_words(_: Case, wrong: Difference) -> str:
-    """What the steps of decoding carry."""
+    """Returns a sentence on a `wrong` size of the cache that the steps of decoding carry, in bytes."""
     return f"the cache takes {wrong.got} bytes, expected {wrong.expected}"
 
 
 def compiled_once(points: int, probe: str, *, advice: str, **more: Any) -> Check:
-    """A check that the program of several steps holds the step once: jit traces it once if it is compiled once."""
+    """A check that the program of several steps holds the step once: jit traces it once if it is compiled once.
+
+    The measure is the number of matrix products in the program.
+    """
     return Check(
         "compiled once", points, probe, leaves="program.products", compare="at_most", tolerance=ONE_COPY, advice=advice,
         **more,
@@ -174,7 +196,10 @@ def _exchanged_in_words(_: Case, wrong: Difference) -> str:
     """What the collectives exchange, kind by kind."""
     measure, _dot, kind = wrong.path.removeprefix("program.").partition(".")
     if measure != "exchanged":
-        return f"`{wrong.path}` is {wrong.got}, expected {wrong.expected}; a program is measured only if its values are right"
+        return (
+            f"`{wrong.path}` is {wrong.got}, expected {wrong.expected}; a program is measured only if its values "
+            f"are right"
+        )
     if kind == "written":
         return (
             f"the collectives that your code calls produce {wrong.got} bytes on each device, expected "
@@ -198,7 +223,11 @@ _WHERE = (
 def collectives(
     name: str, points: int, probe: str, options: Mapping[str, Any], advice: str, cases: str = "cases"
 ) -> Check:
-    """A check that the compiled program exchanges what the page says, and nothing else. A few scalars do not count."""
+    """A check that the compiled program exchanges what the page says between devices, in bytes, and nothing else.
+
+    A few scalars do not count. `name` is that of the check, `options` are those of the probe, and `cases` is the family
+    that it runs on.
+    """
     return exact(
         name, points, probe, "program.exchanged", options=options, cases=cases, in_words=_exchanged_in_words,
         advice=advice + _WHERE,

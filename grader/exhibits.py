@@ -8,30 +8,71 @@ nothing heavy.
 
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, Protocol, SupportsFloat
 
 from commandline.text import printable
 
-# Limits: characters of texts, and numbers of parts
-TITLE, CAPTION, LABEL, TEXT = 120, 700, 60, 400
-TOKENS, OTHERS, KINDS = 600, 10, 6
-ROWS, COLUMNS, PLANES = 64, 64, 8
-SERIES, POINTS = 6, 500
+TITLE = 120
+"""The most characters of a title. Longer texts are cut."""
+CAPTION = 700
+"""The most characters of a caption."""
+LABEL = 60
+"""The most characters of a label, a name or a token."""
+TEXT = 400
+"""The most characters of a cell of a table."""
+TOKENS = 600
+"""The most tokens of a story. More parts than a limit raise ExhibitError."""
+OTHERS = 10
+"""The most other tokens in the place of a token."""
+KINDS = 6
+"""The most kinds of tokens."""
+ROWS = 64
+"""The most rows of a heat map."""
+COLUMNS = 64
+"""The most columns of a heat map."""
+PLANES = 8
+"""The most planes of a heat map."""
+SERIES = 6
+"""The most curves of a chart."""
+POINTS = 500
+"""The most points of a curve."""
 BARS = 24
-TABLE_ROWS, TABLE_COLUMNS = 64, 8
+"""The most bars of a chart."""
+TABLE_ROWS = 64
+"""The most rows of a table."""
+TABLE_COLUMNS = 8
+"""The most columns of a table."""
 STEPS = 1_000_000
+"""The most steps of a training."""
 
 
 class ExhibitError(ValueError):
-    """Something is no exhibit: it has the wrong type, or is too large. The message says what."""
+    """A value is not an exhibit: it has the wrong type, or is too large. The message says what."""
+
+
+class Array(Protocol):
+    """An array of NumPy or JAX."""
+
+    def tolist(self) -> Any:
+        """Returns the numbers as nested lists."""
+
+
+Numbers = Sequence[float] | Array
+"""What a tuple of floats is made from: a list, a tuple or an array of one axis."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token of a story. `value` shades it, `kind` is an index into the story's kinds, and `others` are the likeliest
-    tokens in its place, with their probabilities."""
+    """A token of a story.
+
+    Attributes:
+        text: The text of the token.
+        value: How strongly it is shaded, in the unit of the story's `meaning`; None for no shade.
+        kind: An index into the story's kinds.
+        others: The likeliest tokens in its place, with their probabilities.
+    """
 
     text: str
     value: float | None = None
@@ -48,10 +89,17 @@ class Token:
 
 @dataclass(frozen=True)
 class Story:
-    """A text of tokens. The first `given` are a prompt.
+    """A text of tokens.
 
-    `meaning` says what the values of the tokens are, and `strongest` is the value of the strongest shade. `kinds` are
-    the names of groups of tokens. `separated` shows where each token ends.
+    Attributes:
+        title: The title of the exhibit.
+        tokens: The tokens in order.
+        caption: What to see in it.
+        given: The number of tokens at the beginning that are a prompt.
+        meaning: What the values of the tokens are.
+        strongest: The value of the strongest shade; above 0.
+        kinds: The names of groups of tokens.
+        separated: Whether to show where each token ends.
     """
 
     title: str
@@ -82,25 +130,43 @@ class Story:
         return "".join(token.text for token in self.tokens)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Plane:
-    """The values of one heat map, by row. `texts` are written into the cells."""
+    """The values of one heat map, from nested lists or an array (rows, columns).
+
+    Attributes:
+        values: The values by row.
+        name: The name of the plane, where a heat map has several.
+        texts: Texts for the cells by row; empty for none.
+    """
 
     values: tuple[tuple[float, ...], ...]
     name: str = ""
     texts: tuple[tuple[str, ...], ...] = ()
 
-    def __post_init__(self) -> None:
-        _text(self, "name", LABEL)
-        _set(self, "values", tuple(tuple(map(number, _few(row, COLUMNS))) for row in _few(self.values, ROWS)))
-        texts = tuple(tuple(_cut(text, LABEL) for text in _few(row, COLUMNS)) for row in _few(self.texts, ROWS))
-        _set(self, "texts", texts)
+    def __init__(
+        self, values: Sequence[Numbers] | Array, name: str = "", texts: Sequence[Sequence[str]] | Array = ()
+    ) -> None:
+        _set(self, "name", _cut(name, LABEL))
+        _set(self, "values", tuple(tuple(map(number, _few(row, COLUMNS))) for row in _few(values, ROWS)))
+        cells = tuple(tuple(_cut(text, LABEL) for text in _few(row, COLUMNS)) for row in _few(texts, ROWS))
+        _set(self, "texts", cells)
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Values by row and column as shades from `low` to `high`. Several `planes` have the same labels and the same
-    scale."""
+    """Values by row and column as shades.
+
+    Attributes:
+        title: The title of the exhibit.
+        rows: The labels of the rows.
+        columns: The labels of the columns.
+        planes: The heat maps, which have the same labels and the same scale.
+        caption: What to see in it.
+        meaning: What the values are.
+        low: The value of the weakest shade.
+        high: The value of the strongest shade; above `low`.
+    """
 
     title: str
     rows: tuple[str, ...]
@@ -127,26 +193,40 @@ class HeatMap:
                     raise ExhibitError("a heat map does not have a value for each row and column")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Line:
-    """A curve by name: its y at each x."""
+    """A curve, from lists or arrays of one axis.
+
+    Attributes:
+        name: The name of the curve.
+        x: Where the curve has a value.
+        y: The value at each x; a break in the curve where it is not finite.
+    """
 
     name: str
     x: tuple[float, ...]
     y: tuple[float, ...]
 
-    def __post_init__(self) -> None:
-        _text(self, "name", LABEL)
-        for axis in ("x", "y"):
-            _set(self, axis, tuple(map(number, _few(getattr(self, axis), POINTS))))
+    def __init__(self, name: str, x: Numbers, y: Numbers) -> None:
+        _set(self, "name", _cut(name, LABEL))
+        _set(self, "x", tuple(map(number, _few(x, POINTS))))
+        _set(self, "y", tuple(map(number, _few(y, POINTS))))
         if len(self.x) != len(self.y):
             raise ExhibitError("a curve does not have one y for each x")
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Curves over one axis, such as losses over steps. `log` makes the vertical axis logarithmic if all values are
-    above 0."""
+    """Curves over one axis, such as losses over steps.
+
+    Attributes:
+        title: The title of the exhibit.
+        lines: The curves, each with a name of its own.
+        caption: What to see in it.
+        x: What the horizontal axis counts.
+        y: What the vertical axis measures.
+        log: Whether the vertical axis is logarithmic, if all values are above 0.
+    """
 
     title: str
     lines: tuple[Line, ...]
@@ -164,23 +244,42 @@ class Lines:
             raise ExhibitError("two curves have the same name")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Bar:
-    """A labelled value, and one to compare it with."""
+    """A labelled value, from a number or an array that holds one.
+
+    Attributes:
+        label: The label of the value.
+        value: The value, in the unit of its Bars.
+        other: A value to compare it with; None for none.
+    """
 
     label: str
     value: float
     other: float | None = None
 
-    def __post_init__(self) -> None:
-        _text(self, "label", LABEL)
-        _set(self, "value", number(self.value))
-        _set(self, "other", None if self.other is None else number(self.other))
+    def __init__(self, label: str, value: SupportsFloat, other: SupportsFloat | None = None) -> None:
+        _set(self, "label", _cut(label, LABEL))
+        _set(self, "value", number(value))
+        _set(self, "other", None if other is None else number(other))
+
+    @property
+    def apart(self) -> float:
+        """Returns how far the two values are apart; 0 for a value alone."""
+        return 0.0 if self.other is None else abs(self.value - self.other)
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Labelled values of one unit. `names` say whose the values are, and whose those beside them."""
+    """Labelled values of one unit.
+
+    Attributes:
+        title: The title of the exhibit.
+        bars: The values.
+        unit: The unit of the values.
+        caption: What to see in it.
+        names: Whose the values are, and whose those beside them.
+    """
 
     title: str
     bars: tuple[Bar, ...]
@@ -199,7 +298,14 @@ class Bars:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under headings."""
+    """Rows of text under headings.
+
+    Attributes:
+        title: The title of the exhibit.
+        columns: The headings.
+        rows: The cells of each row, one for each heading.
+        caption: What to see in it.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -216,14 +322,22 @@ class Table:
 
 
 Exhibit = Story | HeatMap | Lines | Bars | Table
+"""What a play shows."""
 KINDS_OF_EXHIBITS: Mapping[str, type] = types.MappingProxyType(
     {kind.__name__: kind for kind in typing.get_args(Exhibit)}
 )
+"""The kinds of exhibits by name."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a play has trained, shown until the next exhibit: step `step` of `steps`, with this loss."""
+    """How far a play has trained, shown until the next exhibit.
+
+    Attributes:
+        step: The steps that are done.
+        steps: The steps in all.
+        loss: The loss of the last step.
+    """
 
     step: int
     steps: int
@@ -240,10 +354,29 @@ class Progress:
         return f"training: step {self.step:,} of {self.steps:,}, loss {self.loss:.3g}"
 
 
+Exhibits = Iterator[Exhibit | Progress]
+"""What the function `play` of a `play.py` returns."""
+
+
+class LearnerModule(Protocol):
+    """The learner's file as a play gets it: its functions and classes are attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns the function or class `name`. Raises BadEntryError if the file has none."""
+
+    def construct(self, name: str, **values: Any) -> Callable[[], Any]:
+        """Returns a function that constructs the module entry `name` as its page says, from the values of a case."""
+
+
 @dataclass(frozen=True)
 class Ending:
-    """How a play ended: the sentence that says why, if it ended early, the learner's own frames there, and what the
-    learner's code printed."""
+    """How a play ended.
+
+    Attributes:
+        said: The sentence that says why, if it ended early.
+        frames: The learner's own frames there.
+        printed: What the learner's code printed.
+    """
 
     said: str = ""
     frames: str = ""
@@ -251,15 +384,15 @@ class Ending:
 
 
 def encode(exhibit: Exhibit | Progress) -> dict[str, Any]:
-    """The exhibit as JSON values. Raises ExhibitError if it is none."""
+    """Returns `exhibit` as JSON values. Raises ExhibitError if it is none."""
     if type(exhibit).__name__ not in KINDS_OF_EXHIBITS and type(exhibit) is not Progress:
         raise ExhibitError(f"a play yields exhibits, not {type(exhibit).__name__}")
     return {"kind": type(exhibit).__name__, **_plain(exhibit)}
 
 
 def decode(values: Mapping[str, Any]) -> Exhibit | Progress:
-    """The exhibit of JSON values that come from an untrusted process. Raises ExhibitError on anything that `encode`
-    does not make."""
+    """Returns the exhibit of JSON `values` that come from an untrusted process. Raises ExhibitError on anything that
+    `encode` does not make."""
     kind = values.get("kind")
     kinds = {**KINDS_OF_EXHIBITS, Progress.__name__: Progress}
     if type(kind) is not str or kind not in kinds:
@@ -269,7 +402,7 @@ def decode(values: Mapping[str, Any]) -> Exhibit | Progress:
 
 
 def number(value: Any) -> float:
-    """A number, or an array that holds one, as a float. Raises ExhibitError."""
+    """Returns `value`, a number or an array that holds one, as a float. Raises ExhibitError if it is neither."""
     if isinstance(value, str | bytes | bool):
         raise ExhibitError("a number is not a number")
     try:

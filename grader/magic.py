@@ -43,7 +43,7 @@ from grader.judge.verdict import Report, Verdict
 from grader.play.play_session import Performance
 from grader.problem import Problem
 from grader.report import exhibits_page, exhibits_terminal, html_report, markdown_html, terminal
-from grader.resident.messages import Display, GradeResponse
+from grader.resident import grade_file
 from grader.resident.resident import NewCodeError, Resident
 
 # The commands of `grade` that `%grade` runs as they are. The others need a terminal or another process.
@@ -230,7 +230,7 @@ class _Magics:
         """Grades the file in the workspace."""
         problem = catalog.find(_number(rest))
         digest = self._space.digest(problem)
-        GradeResponse.of(self._verdict(problem, self._file(problem)), Display(())).note(self._space, problem, digest)
+        grade_file.remember(self._space, self._verdict(problem, self._file(problem)), digest)
 
     def _file(self, problem: Problem) -> Submission:
         try:
@@ -260,7 +260,7 @@ class _Magics:
         if report.verdict is Verdict.PASS:
             self._save(problem, text)
             digest = space.digest(problem)
-        GradeResponse.of(report, Display(())).note(space, problem, digest)
+        grade_file.remember(space, report, digest)
 
     def _save(self, problem: Problem, text: str) -> None:
         """Writes what passed to the workspace. What somebody else wrote there is kept beside it."""

@@ -60,9 +60,11 @@ class Row:
 
     def line(self) -> str:
         return (
-            f"{_mark(not self.complaints)}{self.problem:28}{'ok' if self.stub else 'no':6}{f'{self.score}/{self.points}':11}"
+            f"{_mark(not self.complaints)}{self.problem:28}{'ok' if self.stub else 'no':6}"
+            f"{f'{self.score}/{self.points}':11}"
             f"{f'{self.seeds}/{self.asked}':7}{f'{self.rejected}/{self.ideas}':10}{f'{self.named}/{self.ideas}':8}"
-            f"{f'{self.forged}/{self.claims}':8}{f'{self.covered}/{self.pitfalls}':10}{f'{self.kept}/{self.promised}':10}"
+            f"{f'{self.forged}/{self.claims}':8}{f'{self.covered}/{self.pitfalls}':10}"
+            f"{f'{self.kept}/{self.promised}':10}"
             f"{'ok' if self.page else 'no':6}{self.seconds:8.1f}"
         )
 

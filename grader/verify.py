@@ -136,7 +136,7 @@ def _verify_claims(problem: Problem, reference: Reference, row: Row) -> None:
 
 def _verify_sizes(problem: Problem, reference: Reference, row: Row) -> None:
     """The cases reach the sizes that people meet, in each dimension that concerns the problem."""
-    row.complaints += dimensions.faults(problem, _cases(problem.name, 0))
+    row.complaints += dimensions.faults(problem, cases.drawn_once(problem.name, 0))
 
 
 def _false(reference: Reference, text: str, what: str) -> list[str]:
@@ -177,7 +177,7 @@ def _verify_core(problem: Problem, reference: Reference, row: Row) -> None:
 def _verify_checks(problem: Problem, reference: Reference, row: Row) -> None:
     """Each check compares something, the reference's numbers are not NaN, and numbers that are far off fail."""
     for check in problem.checks:
-        outcomes = [reference.ask(check, case).result() for case in _cases(problem.name, 0)[check.cases]]
+        outcomes = [reference.ask(check, case).result() for case in cases.drawn_once(problem.name, 0)[check.cases]]
         leaves = [leaf for outcome in outcomes for leaf in select(outcome.leaves, check.leaves)]
         numbers = [leaf for leaf in leaves if leaf.values.size]
         if not leaves:
@@ -262,13 +262,7 @@ def _rejects(problem: Problem, reference: Reference, variant: str, check: Check)
 def _comparison(
     problem: Problem, reference: Reference, probe: Callable[[Check, Case], Outcome], seed: int
 ) -> Comparison:
-    return Comparison(problem, reference, probe, seed, _cases(problem.name, seed))
-
-
-@functools.cache
-def _cases(name: str, seed: int) -> dict[str, list[Case]]:
-    """The same case objects for every comparison, so that the reference computes each output once."""
-    return cases.draw_all(catalog.load(name), seed)
+    return Comparison(problem, reference, probe, seed, cases.drawn_once(problem.name, seed))
 
 
 def _ask(reference: Reference, variant: str, check: Check, case: Case) -> Outcome:

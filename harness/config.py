@@ -3,18 +3,17 @@ reads."""
 
 import dataclasses
 import json
-import types
-import typing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
+from harness.aliases import RENAMED
 from harness.errors import UsageError
 from harness.model_config import ModelConfig
 from harness.rl_config import CacheConfig, PreferenceConfig, RewardConfig
 from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Rules, Settings, setting
 
-TRACKERS = ("csv", "tensorboard", "wandb")
+TRACKERS = ("tensorboard", "wandb")
 # Before the path of a folder in the format of Hugging Face, where a setting names a base or a tokenizer
 HUGGING_FACE = "hf:"
 TASK = "task:"  # before the name of a task, where a setting names a reward
@@ -123,6 +122,9 @@ class OptimizerConfig(Settings):
         allowed=Range(at_least=0, below=1),
     )
     seed: int = setting(0, "seed of the initialization, the data order and dropout", allowed=SEEDS)
+    # The step of the schedule whose rate the first update takes. 0 in runs from before this field, whose first update
+    # had 1e-5 of the peak; nobody sets it.
+    schedule_start: int = 1
 
     def rules(self) -> Rules:
         """Which settings of the optimization conflict."""
@@ -169,7 +171,10 @@ class ReportConfig(Settings):
         machine=True,
     )
     checkpoint_every: int = setting(
-        0, "steps between checkpoints; 0: with each validation loss", allowed=NOT_NEGATIVE, machine=True
+        0,
+        "steps between checkpoints, besides those of new best validation losses; 0: with each validation",
+        allowed=NOT_NEGATIVE,
+        machine=True,
     )
     checkpoint_minutes: float = setting(
         0.0, "minutes after which a checkpoint is saved if no other was; 0: never", allowed=NOT_NEGATIVE, machine=True
@@ -195,7 +200,7 @@ class ReportConfig(Settings):
         """Which trackers exist."""
         yield (
             set(self.trackers) <= set(TRACKERS),
-            f"log={self.log} is not valid; choose {', '.join(TRACKERS)}, or several separated by commas",
+            f"log={self.log} is not valid; choose {' or '.join(TRACKERS)}, or both separated by a comma",
         )
 
     @property
@@ -255,47 +260,6 @@ class Config(
     preset: str = "pocket"
     pieces: tuple[str, ...] = ()  # set by --pieces: each piece, with a digest of the workspace's files
     imported: bool = False  # whether the base, a run with pieces, started from a model in Hugging Face's format
-
-    # Old config.json files still load; on the command line a former name is a usage error.
-    renamed: ClassVar[typing.Mapping[str, tuple[str, dict[str, str]]]] = types.MappingProxyType(
-        {
-            "form": ("packing", {}),
-            "task": ("objective", {"next": "next_token", "same": "copy"}),
-            "validation": ("validation_fraction", {}),
-            "accumulate": ("grad_accumulation_steps", {}),
-            "final_learning_rate": ("final_lr_fraction", {}),
-        }
-    )
-    called_elsewhere: ClassVar[typing.Mapping[str, str]] = types.MappingProxyType(
-        {
-            "lr": "learning_rate",
-            "min_lr": "final_lr_fraction",
-            "wd": "weight_decay",
-            "grad_clip": "clip_norm",
-            "bs": "batch_size",
-            "max_steps": "steps",
-            "max_iters": "steps",
-            "warmup_iters": "warmup_steps",
-            "early_stopping": "patience",
-            "early_stopping_patience": "patience",
-            "block": "context",
-            "eval_interval": "eval_every",
-            "save_every": "checkpoint_every",
-            "save_steps": "checkpoint_every",
-            "save_total_limit": "keep",
-            "block_size": "context",
-            "seq_len": "context",
-            "n_layer": "num_layers",
-            "n_head": "num_heads",
-            "n_kv_head": "num_kv_heads",
-            "n_embd": "d_model",
-            "kv_lora_rank": "d_latent",
-            "qk_rope_head_dim": "d_rope",
-            "ssm_state_size": "d_state",
-            "state_size": "d_state",
-            "gradient_accumulation_steps": "grad_accumulation_steps",
-        }
-    )
 
     def rules(self) -> Rules:
         """Which settings of different parts conflict."""
@@ -401,11 +365,13 @@ class Config(
         Raises UsageError if the file is not such a record.
         """
         try:
-            settings: dict[str, Any] = {"vocab_multiple": 1}  # of runs from before this setting
+            settings: dict[str, Any] = {"vocab_multiple": 1, "schedule_start": 0}  # of runs from before these fields
             for key, value in json.loads(path.read_text("utf-8")).items():
-                name, values = cls.renamed.get(key, (key, {}))
+                name, values = RENAMED.get(key, (key, {}))
                 settings[name] = values.get(value, value) if values else value
-            return cls(**{**settings, "pieces": tuple(settings["pieces"])})
+            known = [each for each in settings.get("log", "").split(",") if each in TRACKERS]  # 0.3.0 had `csv`, too
+            settings["log"] = ",".join(known)
+            return cls(**{**settings, "pieces": tuple(sorted(settings["pieces"]))})
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UsageError(
                 f"{path} is not the config of a run ({type(error).__name__}: {error}). "

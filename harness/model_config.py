@@ -1,4 +1,5 @@
-"""The settings of a model: its sizes, and the choices by which the models that people use differ."""
+"""The settings of a model: those of the decoder of the course, and the choices by which the models that people use
+differ from it."""
 
 import math
 from dataclasses import dataclass, fields, replace
@@ -6,11 +7,118 @@ from typing import Any, Literal, TypeVar
 
 from harness.settings import COUNT, NOT_NEGATIVE, Range, Rules, Settings, setting
 
+
+@dataclass(frozen=True)
+class GPTConfig(Settings):
+    """The settings of the decoder of the course, `gpt.py`."""
+
+    vocab_size: int = setting(0, "rows of the embedding; 0: the size of the tokenizer", allowed=NOT_NEGATIVE)
+    vocab_multiple: int = setting(
+        128,
+        "the embedding and the head have a multiple of so many rows; those after the vocabulary are unused",
+        allowed=COUNT,
+    )
+    context: int = setting(128, "tokens per row", allowed=COUNT)
+    d_model: int = setting(128, "width of the residual stream", allowed=COUNT)
+    num_heads: int = setting(4, "attention heads", allowed=COUNT)
+    num_kv_heads: int = setting(
+        0, "heads of keys and values, which groups of attention heads share; 0: num_heads", allowed=NOT_NEGATIVE
+    )
+    head_width: int = setting(0, "width of an attention head; 0: d_model / num_heads", allowed=NOT_NEGATIVE)
+    window: int = setting(0, "how many tokens a position attends to, itself included; 0: all", allowed=NOT_NEGATIVE)
+    d_ff: int = setting(512, "width of the feed-forward layer", allowed=COUNT)
+    num_layers: int = setting(4, "transformer blocks", allowed=NOT_NEGATIVE)
+    norm: Literal["pre", "post", "branch", "both", "none"] = setting(
+        "pre",
+        "where the norm is applied. branch: to what attention and the feed-forward layer add (OLMo 2); both: there, "
+        "and as pre (Gemma 3)",
+    )
+    norm_kind: Literal["layernorm", "rmsnorm", "rmsnorm_1"] = setting(
+        "layernorm", "which norm. rmsnorm_1: RMSNorm whose scale is stored as its difference from 1 (Gemma)"
+    )
+    norm_epsilon: float = setting(1e-5, "epsilon of the norm", allowed=NOT_NEGATIVE)
+    activation: Literal["relu", "gelu", "gelu_exact", "swiglu", "geglu"] = setting(
+        "gelu",
+        "activation of the feed-forward layer. gelu: its approximation by tanh, as in GPT-2; gelu_exact: by erf; "
+        "swiglu and geglu add a gate of the same width, with SiLU or gelu",
+    )
+    bias: bool = setting(True, "biases in linear layers and LayerNorm, except for the output head")
+    positions: Literal["learned", "rope", "none"] = setting("learned", "position encoding")
+    rope_base: float = setting(10_000.0, "base of the wavelengths of positions=rope", allowed=Range(above=0))
+    tied_head: bool = setting(True, "use the token embedding as the output head")
+    head_bias: bool = setting(False, "add a bias to the output head")
+    init: Literal["gpt2", "xavier"] = setting("gpt2", "initialization of the parameters")
+    dropout: float = setting(0.0, "dropout rate in training", allowed=Range(at_least=0, below=1))
+    dtype: Literal["float32", "bfloat16"] = setting("float32", "compute dtype; parameters and loss stay in float32")
+    remat: bool = setting(False, "recompute activations in the backward pass to save memory", machine=True)
+
+    def rules(self) -> Rules:
+        """Which of these conflict."""
+        yield (
+            self.num_layers == 0 or bool(self.head_width) or self.d_model % self.num_heads == 0,
+            f"num_heads={self.num_heads} does not divide d_model={self.d_model}, and there is no head_width",
+        )
+        yield (
+            self.num_heads % self.kv_heads == 0,
+            f"num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}",
+        )
+        yield (
+            self.positions != "rope" or (self.rotated % 2 == 0 and self.rotated > 0),
+            f"positions=rope rotates pairs, so it needs an even width; of each head, it rotates {self.rotated}",
+        )
+
+    @property
+    def is_general(self) -> bool:
+        """Whether only the decoder of `general.py` has what is set."""
+        return self.norm in ("branch", "both") or self.norm_kind == "rmsnorm_1"
+
+    @property
+    def repeats(self) -> int:
+        """How often the same layers follow one another."""
+        return self.num_layers
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the feed-forward layer has a gate."""
+        return self.activation in ("swiglu", "geglu")
+
+    @property
+    def per_head(self) -> int:
+        """The width of an attention head."""
+        return self.head_width or self.d_model // self.num_heads
+
+    @property
+    def rotated(self) -> int:
+        """How many of the numbers of a head `positions=rope` rotates."""
+        return self.per_head
+
+    @property
+    def qkv_bias(self) -> bool:
+        """Whether the layers of queries, keys and values have biases."""
+        return self.bias
+
+    @property
+    def out_bias(self) -> bool:
+        """Whether the last layer of attention has a bias."""
+        return self.bias
+
+    @property
+    def vocab_rows(self) -> int:
+        """The rows of the embedding and of the head."""
+        return -(-self.vocab_size // self.vocab_multiple) * self.vocab_multiple
+
+    @property
+    def kv_heads(self) -> int:
+        """The heads of keys and values."""
+        return self.num_kv_heads or self.num_heads
+
+
 # The numbers after the name of each rope scaling, as config.json of transformers calls them
 ROPE_SCALINGS = {
     "none": (),
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+    "yarn": ("factor", "beta_fast", "beta_slow", "original_max_position_embeddings", "attention_factor"),
 }
 # The mixers that read a setting, where not all do
 READ_BY: dict[str, tuple[str, ...]] = {
@@ -35,17 +143,9 @@ M = TypeVar("M", bound="ModelConfig")
 
 
 @dataclass(frozen=True)
-class ModelConfig(Settings):
-    """The model. A GPT stores this part."""
+class ModelConfig(GPTConfig):
+    """The settings of a model. A GPT stores them."""
 
-    vocab_size: int = setting(0, "rows of the embedding; 0: the size of the tokenizer", allowed=NOT_NEGATIVE)
-    vocab_multiple: int = setting(
-        128,
-        "the embedding and the head have a multiple of so many rows; those after the vocabulary are unused",
-        allowed=COUNT,
-    )
-    context: int = setting(128, "tokens per row", allowed=COUNT)
-    d_model: int = setting(128, "width of the residual stream", allowed=COUNT)
     mixer: Literal["attention", "latent_attention", "state_space"] = setting(
         "attention",
         "what mixes the positions of a block. latent_attention: attention with a compressed cache (MLA, DeepSeek-V2); "
@@ -56,12 +156,6 @@ class ModelConfig(Settings):
         "with mixer=state_space, every so many layers, one has attention in its place (Jamba); 0: none",
         allowed=NOT_NEGATIVE,
     )
-    num_heads: int = setting(4, "attention heads", allowed=COUNT)
-    num_kv_heads: int = setting(
-        0, "heads of keys and values, which groups of attention heads share; 0: num_heads", allowed=NOT_NEGATIVE
-    )
-    head_width: int = setting(0, "width of an attention head; 0: d_model / num_heads", allowed=NOT_NEGATIVE)
-    window: int = setting(0, "how many tokens a position attends to, itself included; 0: all", allowed=NOT_NEGATIVE)
     d_latent: int = setting(
         0, "numbers of each position that mixer=latent_attention makes all keys and values from", allowed=NOT_NEGATIVE
     )
@@ -75,38 +169,19 @@ class ModelConfig(Settings):
     qk_norm: Literal["none", "head", "all"] = setting(
         "none", "norm of queries and keys. head: of each head (Qwen 3); all: of all heads together (OLMo 2)"
     )
-    d_ff: int = setting(512, "width of the feed-forward layer", allowed=COUNT)
-    num_layers: int = setting(4, "transformer blocks", allowed=NOT_NEGATIVE)
-    norm: Literal["pre", "post", "branch", "both", "none"] = setting(
-        "pre",
-        "where the norm is applied. branch: to what attention and the feed-forward layer add (OLMo 2); both: there, "
-        "and as pre (Gemma 3)",
-    )
-    norm_kind: Literal["layernorm", "rmsnorm", "rmsnorm_1"] = setting(
-        "layernorm", "which norm. rmsnorm_1: RMSNorm whose scale is stored as its difference from 1 (Gemma)"
-    )
-    norm_epsilon: float = setting(1e-5, "epsilon of the norm", allowed=NOT_NEGATIVE)
     parallel_residual: bool = setting(
         False, "attention and the feed-forward layer both read the input of the block (GPT-J, Pythia)"
     )
-    activation: Literal["relu", "gelu", "gelu_exact", "swiglu", "geglu"] = setting(
-        "gelu",
-        "activation of the feed-forward layer. gelu: its approximation by tanh, as in GPT-2; gelu_exact: by erf; "
-        "swiglu and geglu add a gate of the same width, with SiLU or gelu",
-    )
-    bias: bool = setting(True, "biases in linear layers and LayerNorm, except for the output head")
     attention_bias: Literal["same", "none", "qkv", "all"] = setting(
         "same", "biases in the linear layers of attention. same: as bias says; qkv: all but the last layer (Qwen 2)"
     )
-    positions: Literal["learned", "rope", "none"] = setting("learned", "position encoding")
-    rope_base: float = setting(10_000.0, "base of the wavelengths of positions=rope", allowed=Range(above=0))
     rotary_fraction: float = setting(
         1.0, "fraction of each head that positions=rope rotates", allowed=Range(above=0, at_most=1)
     )
     rope_scaling: str = setting(
         "none",
-        "longer wavelengths of positions=rope, for longer contexts: none, linear:FACTOR, or "
-        "llama3:FACTOR:LOW:HIGH:CONTEXT",
+        "longer wavelengths of positions=rope, for longer contexts: none, linear:FACTOR, "
+        "llama3:FACTOR:LOW:HIGH:CONTEXT, or yarn:FACTOR:FAST:SLOW:CONTEXT:SCALE",
     )
     window_rope_base: float = setting(
         0.0,
@@ -114,17 +189,10 @@ class ModelConfig(Settings):
         allowed=NOT_NEGATIVE,
     )
     scaled_embedding: bool = setting(False, "multiply the token embedding by the square root of its width (Gemma)")
-    tied_head: bool = setting(True, "use the token embedding as the output head")
-    head_bias: bool = setting(False, "add a bias to the output head")
-    init: Literal["gpt2", "xavier"] = setting("gpt2", "initialization of the parameters")
-    dropout: float = setting(0.0, "dropout rate in training", allowed=Range(at_least=0, below=1))
-    dtype: Literal["float32", "bfloat16"] = setting("float32", "compute dtype; parameters and loss stay in float32")
-    remat: bool = setting(False, "recompute activations in the backward pass to save memory", machine=True)
 
     def rules(self) -> Rules:
         """Which settings of the model conflict."""
         yield from self._mixer_rules()
-        yield from self._head_rules()
         yield from self._position_rules()
         yield from self._layer_rules()
 
@@ -148,31 +216,17 @@ class ModelConfig(Settings):
             "positions=none",
         )
 
-    def _head_rules(self) -> Rules:
-        """Yields what the numbers of heads must divide."""
-        yield (
-            self.num_layers == 0 or bool(self.head_width) or self.d_model % self.num_heads == 0,
-            f"num_heads={self.num_heads} does not divide d_model={self.d_model}, and there is no head_width",
-        )
-        yield (
-            self.num_heads % self.kv_heads == 0,
-            f"num_kv_heads={self.num_kv_heads} does not divide num_heads={self.num_heads}",
-        )
-
     def _position_rules(self) -> Rules:
         """Yields what a position encoding does not read, and what it needs."""
-        yield (
-            self.positions != "rope" or (self.rotated % 2 == 0 and self.rotated > 0),
-            f"positions=rope rotates pairs, so it needs an even width; of each head, it rotates {self.rotated}",
-        )
         yield (
             self.positions == "rope" or (self.rotary_fraction == 1 and self.rope_scaling == "none"),
             f"positions={self.positions} has no rotary_fraction and no rope_scaling; positions=rope has them",
         )
         yield (
             self._scaling_is_valid(),
-            f"rope_scaling={self.rope_scaling} is not valid; write none, linear:FACTOR or "
-            "llama3:FACTOR:LOW:HIGH:CONTEXT with positive numbers, LOW below HIGH",
+            f"rope_scaling={self.rope_scaling} is not valid; write none, linear:FACTOR, "
+            "llama3:FACTOR:LOW:HIGH:CONTEXT with LOW below HIGH, or yarn:FACTOR:FAST:SLOW:CONTEXT:SCALE with FAST "
+            "above SLOW; all numbers must be positive",
         )
 
     def _layer_rules(self) -> Rules:
@@ -198,6 +252,10 @@ class ModelConfig(Settings):
             f"window_rope_base={self.window_rope_base:g} needs positions=rope and full_every: layers of two kinds",
         )
         yield (
+            not self.window_rope_base or not self.rope_scaling.startswith("yarn"),
+            f"rope_scaling={self.rope_scaling} is not valid with window_rope_base; use another scaling",
+        )
+        yield (
             not self.parallel_residual or self.norm == "pre",
             f"parallel_residual needs norm=pre; norm={self.norm} is something else",
         )
@@ -210,13 +268,21 @@ class ModelConfig(Settings):
         if kind not in ROPE_SCALINGS or len(numbers) != len(ROPE_SCALINGS[kind]):
             return False
         positive = all(number > 0 and math.isfinite(number) for number in numbers)
-        return positive and (kind != "llama3" or numbers[1] < numbers[2])
+        ordered = {"llama3": lambda low, high: low < high, "yarn": lambda fast, slow: fast > slow}
+        return positive and (kind not in ordered or ordered[kind](*numbers[1:3]))
 
     @property
     def scaling(self) -> tuple[str, tuple[float, ...]]:
         """The kind of `rope_scaling` and its numbers, in the order of `ROPE_SCALINGS`."""
         kind, *numbers = self.rope_scaling.split(":")
         return kind, tuple(map(float, numbers))
+
+    @property
+    def is_general(self) -> bool:
+        """Whether the model needs the decoder of `general.py`: a setting that `GPTConfig` lacks is not its default."""
+        own = {entry.name for entry in fields(GPTConfig)}
+        others = [entry for entry in fields(ModelConfig) if entry.name not in own]
+        return super().is_general or any(getattr(self, entry.name) != entry.default for entry in others)
 
     @property
     def repeats(self) -> int:
@@ -233,16 +299,6 @@ class ModelConfig(Settings):
         return (layer + 1) % self.full_every == 0 if self.full_every else self.window == 0
 
     @property
-    def is_gated(self) -> bool:
-        """Whether the feed-forward layer has a gate."""
-        return self.activation in ("swiglu", "geglu")
-
-    @property
-    def per_head(self) -> int:
-        """The width of an attention head."""
-        return self.head_width or self.d_model // self.num_heads
-
-    @property
     def rotated(self) -> int:
         """How many of the numbers of a head `positions=rope` rotates: the first ones, or those beside the latent
         part."""
@@ -257,13 +313,3 @@ class ModelConfig(Settings):
     def out_bias(self) -> bool:
         """Whether the last layer of attention has a bias."""
         return self.bias if self.attention_bias == "same" else self.attention_bias == "all"
-
-    @property
-    def vocab_rows(self) -> int:
-        """The rows of the embedding and of the head."""
-        return -(-self.vocab_size // self.vocab_multiple) * self.vocab_multiple
-
-    @property
-    def kv_heads(self) -> int:
-        """The heads of keys and values."""
-        return self.num_kv_heads or self.num_heads

@@ -1,6 +1,7 @@
 """The presets: named settings to start from."""
 
 import dataclasses
+import math
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,9 @@ from harness.config import HUGGING_FACE, PAIRS, Config
 from harness.errors import UsageError
 from harness.model_config import ModelConfig
 
+LLAMA: Mapping[str, Any] = types.MappingProxyType(
+    dict(positions="rope", norm_kind="rmsnorm", activation="swiglu", bias=False)
+)
 PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
     {
         "pocket": (
@@ -25,7 +29,8 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
             dict(
                 packing="padded", context=192, d_model=128, num_heads=4, num_kv_heads=2, d_ff=384, num_layers=2,
                 norm_kind="rmsnorm", activation="swiglu", bias=False, positions="rope", init="xavier", optimizer="muon",
-                batch_size=8, steps=1900, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02, weight_decay=0.01,
+                batch_size=8, steps=1900, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02,
+                weight_decay=0.01,
                 eval_every=190,
             ),
         ),
@@ -53,16 +58,44 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
             dict(
                 data="arithmetic", tokenizer="bytes", packing="padded", context=46, d_model=96, num_heads=4, d_ff=256,
                 num_layers=3, norm_kind="rmsnorm", activation="swiglu", bias=False, optimizer="muon", batch_size=64,
-                steps=600, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02, weight_decay=0.01, eval_every=100,
+                steps=600, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02, weight_decay=0.01,
+                eval_every=100,
                 prompts=16, prompt_tokens=16, kl_weight=0.0,
             ),
         ),
         "a-to-a": (
             "no blocks: learns to copy each token; a smoke test of the harness",
             dict(
-                objective="copy", num_layers=0, norm="none", positions="none", tied_head=False, d_model=128, context=128,
+                objective="copy", num_layers=0, norm="none", positions="none", tied_head=False, d_model=128,
+                context=128,
                 batch_size=32, steps=200, warmup_steps=10, learning_rate=1e-2, final_lr_fraction=0.1, weight_decay=0.0,
                 eval_every=50,
+            ),
+        ),
+        "gpu-10m": (
+            "10 million parameters in Llama's blocks, bfloat16; wants one GPU and 200 million tokens",
+            dict(
+                tokenizer="train:8192", data="tinystories", context=512, d_model=320, num_heads=5, d_ff=864,
+                num_layers=6,
+                **LLAMA, dtype="bfloat16", batch_size=64, steps=6100, warmup_steps=200, learning_rate=1e-3,
+                final_lr_fraction=0.1, eval_every=300,
+            ),
+        ),
+        "gpu-30m": (
+            "30 million parameters, likewise; wants one GPU and 600 million tokens",
+            dict(
+                tokenizer="train:8192", data="tinystories", context=512, d_model=512, num_heads=8, d_ff=1376,
+                num_layers=8,
+                **LLAMA, dtype="bfloat16", batch_size=128, grad_accumulation_steps=4, steps=9000, warmup_steps=300,
+                learning_rate=8e-4, final_lr_fraction=0.1, eval_every=500,
+            ),
+        ),
+        "gpu-70m": (
+            "70 million parameters, likewise; wants one GPU and 1.4 billion tokens",
+            dict(
+                tokenizer="train:16384", data="tinystories", context=1024, d_model=768, num_heads=12, d_ff=2048,
+                num_layers=8, **LLAMA, dtype="bfloat16", batch_size=128, grad_accumulation_steps=8, steps=10_700,
+                warmup_steps=400, learning_rate=7e-4, final_lr_fraction=0.1, eval_every=500,
             ),
         ),
         "gpt2-small": (
@@ -91,11 +124,19 @@ FINE_TUNING: Mapping[str, Any] = types.MappingProxyType(
 ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
     {**FINE_TUNING, "learning_rate": 2e-2, "lora_targets": "attn,mlp,embed,head"}
 )
-PREFERENCE_RATE = 2e-4  # a tenth of that of fine-tuning: a step moves both answers of a pair
+# In place of their learning rates, for a model that came in Hugging Face's format or has LARGE parameters: up to so
+# many parameters, that of all of them, and that of adapters. They are those of the field: transformers' Trainer and TRL
+# have 5e-5 and 2e-5, and QLoRA (Dettmers et al. 2023) 2e-4 for adapters, and 1e-4 for the largest models.
+LARGE = 10_000_000
+RATES = ((200_000_000, 5e-5, 2e-4), (2_000_000_000, 2e-5, 2e-4), (math.inf, 1e-5, 1e-4))
+# The same for pairs of answers: a tenth of the rates of fine-tuning or less, because a step moves both answers. TRL has
+# 1e-6 and Zephyr (Tunstall et al. 2023) 5e-7, and with adapters 5e-6.
+PREFERENCE_RATE = 2e-4
+PREFERENCE_RATES = ((200_000_000, 5e-6, 1e-5), (2_000_000_000, 1e-6, 1e-5), (math.inf, 5e-7, 5e-6))
 # A constant rate and no decay; all else is as in the base.
 REINFORCEMENT: Mapping[str, Any] = types.MappingProxyType(
     dict(
-        lora_rank=0, schedule_steps=0, grad_accumulation_steps=1, learning_rate=5e-4, warmup_steps=0,
+        lora_rank=0, schedule_steps=0, schedule_start=1, grad_accumulation_steps=1, learning_rate=5e-4, warmup_steps=0,
         final_lr_fraction=1.0, weight_decay=0.0, clip_norm=1.0, dropout=0.0, eval_every=10, checkpoint_every=0,
         chart_every=0, sample_every=0,
     )
@@ -107,8 +148,9 @@ IMPORTED: Mapping[str, Any] = types.MappingProxyType(
 )
 
 
-def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
-    """Settings to fine-tune the run `name`, whose own settings are `base`, with others as typed.
+def fine_tuning(base: Config, name: str, typed: dict[str, str], size: int = 0) -> Config:
+    """Settings to fine-tune the run `name`, whose own settings are `base`, with others as typed. `size` is the number
+    of its parameters.
 
     Raises UsageError for a typed setting that the base determines.
     """
@@ -124,21 +166,30 @@ def fine_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
         **(ADAPTERS if adapters else FINE_TUNING),
         "imported": bool(base.pieces) and is_imported(base),
     }
+    if is_pretrained(base, name, size):
+        of_all, of_adapters = _rates(RATES, size)
+        settings |= (
+            {"learning_rate": of_adapters, "lora_targets": "attn,mlp"} if adapters else {"learning_rate": of_all}
+        )
+    if name.startswith(HUGGING_FACE):
+        settings["context"] = _context(base)
     return Config(**settings, base=name).with_options(typed)
 
 
-def preference_tuning(base: Config, name: str, typed: dict[str, str]) -> Config:
-    """Settings to train the run `name`, whose own settings are `base`, on pairs of answers, with others as typed.
-
-    Raises UsageError for a typed setting that the base determines.
-    """
-    is_large = name.startswith(HUGGING_FACE)
-    rate = IMPORTED["learning_rate"] if is_large else PREFERENCE_RATE
-    if typed.get("lora_rank", "0") != "0":
-        rate *= 10  # as in reinforcement learning
+def preference_tuning(base: Config, name: str, typed: dict[str, str], size: int = 0) -> Config:
+    """Settings to train the run `name`, whose own settings are `base`, on pairs of answers, with others as typed, as
+    `fine_tuning` does."""
+    of_all, of_adapters = PREFERENCE_RATE, 10 * PREFERENCE_RATE  # as in reinforcement learning
+    if is_pretrained(base, name, size):
+        of_all, of_adapters = _rates(PREFERENCE_RATES, size)
+    rate = of_adapters if typed.get("lora_rank", "0") != "0" else of_all
     settings = {"field": PAIRS, "packing": "padded", "learning_rate": f"{rate:g}"}
-    base = dataclasses.replace(base, dropout=0.0)
-    return fine_tuning(base, name, {**settings, **({"context": str(_context(base))} if is_large else {}), **typed})
+    return fine_tuning(dataclasses.replace(base, dropout=0.0), name, {**settings, **typed}, size)
+
+
+def _rates(table: tuple[tuple[float, float, float], ...], size: int) -> tuple[float, float]:
+    """The learning rates of a model of this size: of all parameters, and of adapters."""
+    return next((of_all, of_adapters) for most, of_all, of_adapters in table if size <= most)
 
 
 def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
@@ -157,6 +208,11 @@ def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
     if typed.get("lora_rank", "0") != "0":
         settings["learning_rate"] *= 10  # adapters need about ten times the rate (Schulman et al. 2025)
     return dataclasses.replace(base, **settings).with_settings(typed)
+
+
+def is_pretrained(base: Config, name: str, size: int) -> bool:
+    """Whether a base with so many parameters has learned too much to be fine-tuned at the rates of a small model."""
+    return name.startswith(HUGGING_FACE) or is_imported(base) or size >= LARGE
 
 
 def is_imported(config: Config) -> bool:

@@ -5,9 +5,10 @@ import math
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from commandline.spelling import nearest
+from harness.aliases import CALLED_ELSEWHERE, RENAMED
 from harness.errors import UsageError
 
 
@@ -56,10 +57,6 @@ class Settings:
     """A record of settings. Raises UsageError, naming the setting, if a value is out of range or two values
     conflict."""
 
-    # Names of settings in other programs, for the hint on an unknown one; former names with the new name and values.
-    called_elsewhere: ClassVar[typing.Mapping[str, str]] = {}
-    renamed: ClassVar[typing.Mapping[str, tuple[str, dict[str, str]]]] = {}
-
     def __post_init__(self) -> None:
         for entry in dataclasses.fields(self):
             allowed, value = entry.metadata.get("range"), getattr(self, entry.name)
@@ -79,11 +76,11 @@ class Settings:
         typed = {entry.name for entry in dataclasses.fields(self) if "help" in entry.metadata}
         parsed = {}
         for key, text in settings.items():
-            if key in self.renamed:
-                name, values = self.renamed[key]
+            if key in RENAMED:
+                name, values = RENAMED[key]
                 raise UsageError(f"{key} has been renamed; write {name}={values.get(text, text)}.")
             if key not in typed:
-                close = self.called_elsewhere.get(key) or " or ".join(nearest(key, typed, 2))
+                close = CALLED_ELSEWHERE.get(key) or " or ".join(nearest(key, typed, 2))
                 hint = f"Did you mean {close}?" if close else "`harness settings` lists them."
                 raise UsageError(f"There is no setting {key!r}. {hint}")
             parsed[key] = _parse(key, text, kinds[key])

@@ -25,7 +25,8 @@ def adamw(
     weight_decay: float,
     mask: Callable[[PyTree], PyTree] | None = None,
 ) -> optax.GradientTransformation:
-    """AdamW: Adam (Kingma and Ba 2015) with decoupled weight decay (Loshchilov and Hutter 2019), of all or what `mask` says."""
+    """AdamW: Adam (Kingma and Ba 2015) with decoupled weight decay (Loshchilov and Hutter 2019), of all or what `mask`
+    says."""
 
     def init(parameters: PyTree) -> AdamWState:
         zeros = jax.tree.map(jnp.zeros_like, parameters)

@@ -10,7 +10,8 @@ HALF = jnp.bfloat16
 
 
 class MixedLM(nnx.Module):
-    """One block with one head, and a tied output head. Float32 parameters, bfloat16 products (Micikevicius et al. 2018)."""
+    """One block with one head, and a tied output head. Float32 parameters, bfloat16 products (Micikevicius et al.
+    2018)."""
 
     def __init__(self, vocab_size: int, d_model: int, d_ff: int, rngs: nnx.Rngs):
         self.embed = nnx.Embed(vocab_size, d_model, dtype=HALF, rngs=rngs)

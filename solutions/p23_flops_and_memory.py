@@ -11,7 +11,8 @@ def count_parameters(vocab_size: int, context: int, d_model: int, d_ff: int, num
 
 
 def forward_flops_per_token(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """Matrix products only, with the whole square of scores (the convention of Chowdhery et al. 2022, PaLM, appendix B)."""
+    """Matrix products only, with the whole square of scores (the convention of Chowdhery et al. 2022, PaLM, appendix
+    B)."""
     projections = 4 * d_model * d_model
     scores_and_sum = 2 * context * d_model
     feed_forward = 2 * d_model * d_ff

@@ -27,7 +27,8 @@ from p31_lora import LoRALinear, merge
 YOURS = (
     TokenAndPositionEmbed, CausalMHA, GPTBlock, MiniGPT, next_token_loss, train_step, adamw, warmup_cosine,
     clip_by_global_norm, accumulated_gradients, finite_guard, tokenize, pack, make_loader, make_mesh, partition_spec,
-    shard_batch, fsdp_spec, save, resume, export_gpt2, sampling_distribution, generate, empty_cache, decode_step, LoRALinear,
+    shard_batch, fsdp_spec, save, resume, export_gpt2, sampling_distribution, generate, empty_cache, decode_step,
+        LoRALinear,
     merge,
 )  # fmt: skip
 

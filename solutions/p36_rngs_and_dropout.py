@@ -1,4 +1,5 @@
-"""Problem 36, reference: dropout with a stream of keys. Srivastava et al. 2014, with the scale applied while training."""
+"""Problem 36, reference: dropout with a stream of keys. Srivastava et al. 2014, with the scale applied while
+training."""
 
 import jax
 import jax.numpy as jnp

@@ -34,7 +34,8 @@ def merged(word: Word, pair: Pair) -> Word:
 
 
 def train_bpe(word_counts: Mapping[bytes, int], num_merges: int) -> list[Pair]:
-    """Byte-pair encoding (Sennrich, Haddow and Birch 2016) of bytes (Radford et al. 2019). Merges count changed words again."""
+    """Byte-pair encoding (Sennrich, Haddow and Birch 2016) of bytes (Radford et al. 2019). Merges count changed words
+    again."""
     words = [tuple(bytes([byte]) for byte in word) for word in word_counts]
     counts = list(word_counts.values())
     totals = Counter[Pair]()

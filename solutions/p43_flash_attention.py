@@ -30,7 +30,8 @@ def _attention(q: Array, k: Array, v: Array, block: int, causal: bool) -> tuple[
 
 
 def _forward(q: Array, k: Array, v: Array, block: int, causal: bool) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
-    """The two outputs, and what the backward pass needs: the inputs, the output, and the log-sum-exp of each row of scores."""
+    """The two outputs, and what the backward pass needs: the inputs, the output, and the log-sum-exp of each row of
+    scores."""
     q_NCK, k_NCK, v_NCK = (_in_blocks(x, block) for x in (q, k, v))
     N, C, K = q_NCK.shape
 

@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def rms_norm(x: Float[Array, "T D"], weight: Float[Array, "D"], epsilon: float, block: int) -> Float[Array, "T D"]:
-    """x / rms(x) * weight, where rms(x) is √(mean(x²) + epsilon) of each row. The kernel handles `block` rows at a time."""
+    """x / rms(x) * weight, where rms(x) is √(mean(x²) + epsilon) of each row. The kernel handles `block` rows at a
+    time."""
     return _forward(x, weight, epsilon, block)[0]
 
 

@@ -8,7 +8,8 @@ LARGEST = 127  # -128 is not used, so that the codes are symmetric
 
 
 def quantized(x: Float[Array, "A B"], axis: int) -> tuple[Int8[Array, "A B"], Float[Array, "..."]]:
-    """The codes of an array, and their scales. All numbers along `axis` share a scale, and that axis has the length 1."""
+    """The codes of an array, and their scales. All numbers along `axis` share a scale, and that axis has the length
+    1."""
     peak = jnp.max(jnp.abs(x), axis=axis, keepdims=True)
     scale = jnp.where(peak > 0, peak / LARGEST, 1.0)
     return jnp.round(x / scale).astype(jnp.int8), scale
@@ -21,7 +22,8 @@ def quantize(kernel: Float[Array, "D F"]) -> tuple[Int8[Array, "D F"], Float[Arr
 
 
 def int8_matmul(x: Float[Array, "T D"], codes: Int8[Array, "D F"], scale: Float[Array, "F"]) -> Float[Array, "T F"]:
-    """An integer product of codes, times the scale of the row and that of the column (Dettmers et al. 2022, section 2.1)."""
+    """An integer product of codes, times the scale of the row and that of the column (Dettmers et al. 2022, section
+    2.1)."""
     codes_TD, scale_T1 = quantized(x, axis=1)
     sums_TF = jax.lax.dot(codes_TD, codes, preferred_element_type=jnp.int32)
     return sums_TF * scale_T1 * scale

@@ -1,4 +1,5 @@
-"""Problem 48, reference: a mixture of experts (Shazeer et al. 2017), with the balance loss of Fedus et al. 2021, equation 4."""
+"""Problem 48, reference: a mixture of experts (Shazeer et al. 2017), with the balance loss of Fedus et al. 2021,
+equation 4."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,8 @@ class MixtureOfExperts(nnx.Module):
         weights_Tk, experts_Tk = jax.lax.top_k(odds_TE, k)
         weights_Tk = weights_Tk / weights_Tk.sum(axis=1, keepdims=True)
 
-        # The choices token by token: N = T k of them. The place of a choice is the number of earlier ones of its expert.
+        # The choices token by token: N = T k of them. The place of a choice is the number of earlier ones of its
+        # expert.
         expert_N, token_N = experts_Tk.reshape(-1), jnp.arange(T * k) // k
         chosen_NE = jax.nn.one_hot(expert_N, E, dtype=jnp.int32)
         place_N = jnp.sum((jnp.cumsum(chosen_NE, axis=0) - 1) * chosen_NE, axis=1)

@@ -24,8 +24,8 @@ def grpo_loss(
 ) -> Float[Array, ""]:
     """Minus the clipped gain (Schulman et al. 2017, equation 7) plus `kl_weight` times k3 (Schulman 2020).
 
-    The mean is over all sampled tokens (Yu et al. 2025, DAPO), so no continuation counts more per token than another. It is 0
-    if there is none.
+    The mean is over all sampled tokens (Yu et al. 2025, DAPO), so no continuation counts more per token than another.
+    It is 0 if there is none.
     """
     ratio = jnp.exp(jnp.where(sampled, new - old, 0.0))
     clipped = jnp.clip(ratio, 1 - clip_ratio, 1 + clip_ratio)

@@ -20,7 +20,8 @@ def residual_distribution(target_row: Float[Array, "V"], draft_row: Float[Array,
 
 
 def draw(distribution: Float[Array, "V"], uniform: Float[Array, ""]) -> Int[Array, ""]:
-    """The first possible token whose cumulative sum is greater than `uniform`. The last one if rounding keeps all sums below."""
+    """The first possible token whose cumulative sum is greater than `uniform`. The last one if rounding keeps all sums
+    below."""
     possible = distribution > 0
     reached = possible & (jnp.cumsum(distribution) > uniform)
     last_possible = len(distribution) - 1 - jnp.argmax(possible[::-1])

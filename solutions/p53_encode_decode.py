@@ -11,7 +11,8 @@ PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S
 
 
 def encode_word(word: bytes, ranks: Mapping[bytes, int]) -> list[int]:
-    """The ids of one word: the pair with the lowest rank first (Sennrich, Haddow and Birch 2016), by a heap of pairs."""
+    """The ids of one word: the pair with the lowest rank first (Sennrich, Haddow and Birch 2016), by a heap of
+    pairs."""
     length = len(word)
     ends = list(range(1, length + 1))  # where the token that begins here ends; `length` once it is part of another
     starts = list(range(-1, length))  # where the token that ends here begins

@@ -18,7 +18,8 @@ def count_parameters(vocab_size: int, context: int, d_model: int, d_ff: int, num
 
 
 def non_embedding_parameters(vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """The matrices of all blocks, as Kaplan et al. (2020) count: four for attention, two for the feed-forward network."""
+    """The matrices of all blocks, as Kaplan et al. (2020) count: four for attention, two for the feed-forward
+    network."""
     return num_layers * (4 * d_model**2 + 2 * d_model * d_ff)
 
 

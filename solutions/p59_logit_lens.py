@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, Int
 
 
 def run(model: Any, token_ids: Int[Array, "T"]) -> tuple[Array, Array, Array]:
-    """The stream before and after each block, (L + 1, T, D); what the heads mixed, (L, T, H, K); the neurons, (L, T, F)."""
+    """The stream before and after each block, (L + 1, T, D); what the heads mixed, (L, T, H, K); the neurons, (L, T,
+    F)."""
     x_TD = model.embed(token_ids) + model.pos_embed[: len(token_ids)]
     stream, mixed, hidden = [x_TD], [], []
     for block in model.blocks:
@@ -35,7 +36,8 @@ def logit_lens(model: Any, token_ids: Int[Array, "T"]) -> Float[Array, "L+1 T V"
 def logit_parts(
     model: Any, token_ids: Int[Array, "T"], token_id: Int[Array, ""]
 ) -> tuple[Float[Array, "2"], Float[Array, "L H"], Float[Array, "L F"], Float[Array, ""]]:
-    """Direct attribution: with the standard deviation of the whole stream, the final norm is linear (Elhage et al. 2021)."""
+    """Direct attribution: with the standard deviation of the whole stream, the final norm is linear (Elhage et al.
+    2021)."""
     stream_LTD, mixed_LTHK, hidden_LTF = run(model, token_ids)
     final_D, row_D = stream_LTD[-1, -1], model.embed.embedding[token_id]
     scaled_D = model.ln_f.scale[...] * row_D

@@ -25,8 +25,8 @@ def attention_only(weights: Weights, token_ids: Int[Array, "T"]) -> tuple[Float[
 def induction_weights(vocab_size: int, max_T: int) -> Weights:
     """Layer 0 writes the token before into each position; layer 1 looks for its own token there (Olsson et al. 2022).
 
-    The stream has four slots: the token, its position, the token before it, and the copied token. A head has two: for tokens
-    and for positions.
+    The stream has four slots: the token, its position, the token before it, and the copied token. A head has two: for
+    tokens and for positions.
     """
     V, P = vocab_size, max_T
     token, position, before, copied = np.split(np.arange(3 * V + P), [V, V + P, 2 * V + P])

@@ -22,7 +22,8 @@ class State:
 
 
 class Scheduler:
-    """Which tokens of which sequences the next step computes (Yu et al. 2022, Orca; Agrawal et al. 2023, chunked prefill)."""
+    """Which tokens of which sequences the next step computes (Yu et al. 2022, Orca; Agrawal et al. 2023, chunked
+    prefill)."""
 
     def __init__(self, num_blocks: int, block_size: int, token_budget: int, max_running: int):
         self.free, self.block_size = num_blocks, block_size

@@ -12,7 +12,8 @@ Expression = tuple[Any, ...]
 
 
 def positions(expression: Expression) -> tuple[list[bytes], list[set[int]], set[int]]:
-    """The bytes of each position of an expression, the positions that can follow it, and those that can be last (Glushkov 1961).
+    """The bytes of each position of an expression, the positions that can follow it, and those that can be last
+    (Glushkov 1961).
 
     Position 0 is the start of the text.
     """
@@ -51,7 +52,8 @@ def positions(expression: Expression) -> tuple[list[bytes], list[set[int]], set[
 
 
 def build_automaton(expression: Expression) -> tuple[Int[Array, "S 256"], Bool[Array, "S"]]:
-    """The subset construction (Rabin and Scott 1959): a state is the set of positions that may have read the last byte."""
+    """The subset construction (Rabin and Scott 1959): a state is the set of positions that may have read the last
+    byte."""
     letters, follow, last = positions(expression)
     states, rows = [frozenset({0})], []
     for state in states:

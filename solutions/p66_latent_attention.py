@@ -1,4 +1,5 @@
-"""Problem 66, reference: multi-head latent attention (DeepSeek-AI 2024, DeepSeek-V2, without norms and short queries)."""
+"""Problem 66, reference: multi-head latent attention (DeepSeek-AI 2024, DeepSeek-V2, without norms and short
+queries)."""
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +45,8 @@ class LatentAttention(nnx.Module):
         return latent_TC, rope(k_TR[:, None], positions, self.rope_base)[:, 0]
 
     def attend(self, queries: Queries, memory: Memory, mask_TS: Bool[Array, "T S"]) -> Float[Array, "T D"]:
-        """Attention to latent vectors: the products with `k_up` and `v_up` are taken once a query, not once a position."""
+        """Attention to latent vectors: the products with `k_up` and `v_up` are taken once a query, not once a
+        position."""
         (q_THK, q_THR), (latent_SC, k_SR) = queries, memory
         k_up_CHK = self.k_up.kernel[...].reshape(self.C, self.H, self.K)
         v_up_CHK = self.v_up.kernel[...].reshape(self.C, self.H, self.K)

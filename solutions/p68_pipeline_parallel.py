@@ -24,7 +24,8 @@ def pipeline_step(
     targets: Float[Array, "M B D"],
     mesh: Mesh,
 ) -> tuple[Float[Array, ""], PyTree]:
-    """The mean loss of the microbatches, and its gradients: the backward pipeline is the derivative of the forward one."""
+    """The mean loss of the microbatches, and its gradients: the backward pipeline is the derivative of the forward
+    one."""
     stages, microbatches = mesh.shape["stage"], len(x)
     onward = [(device, device + 1) for device in range(stages - 1)]
 

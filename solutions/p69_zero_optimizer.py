@@ -57,7 +57,8 @@ def zero_step(
 
     split = P("data")
     run = jax.shard_map(
-        on_one_device, mesh=mesh, in_specs=(P(), P(), split, split, split), out_specs=(P(), P(), split, split, P(), P()),
+        on_one_device, mesh=mesh, in_specs=(P(), P(), split, split, split),
+        out_specs=(P(), P(), split, split, P(), P()),
         check_vma=False,
     )  # fmt: skip
     new, count, m, v, loss, norm = run(parameters, state["count"], state["m"], state["v"], token_ids)

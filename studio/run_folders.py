@@ -44,7 +44,7 @@ class RunState:
     name: str
     config: Config
     metrics: list[Entry] = field(repr=False)
-    baselines: dict[str, float]  # loss of the bigram and the unigram model
+    baselines: dict[str, float]  # losses of the bigram and the unigram model, and of the base
     is_fresh: bool  # a step was finished a moment ago
     can_sample: bool  # it has a checkpoint
 
@@ -188,7 +188,7 @@ def _parse(data: bytes) -> list[Entry]:
 def _read_baselines(run: Run) -> dict[str, float]:
     try:
         values = json.loads(files.read_regular(run.baselines_file, 1000))
-        return {name: float(values[name]) for name in ("bigram", "unigram")}
+        return {name: float(values[name]) for name in ("bigram", "unigram", "base") if name in values}
     except (OSError, files.NotRegularFileError, ValueError, TypeError, KeyError):
         return {}
 

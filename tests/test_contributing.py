@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 
-from grader.course import new_course
+from grader.course import scaffold
 from tests.conftest import ROOT, Grade
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
@@ -37,7 +37,7 @@ def test_a_problem_from_the_first_command_to_the_last_test(grade: Grade, tmp_pat
         1, sum(path.read_text().count("TODO:") for path in paths),
     ), unfinished.out  # fmt: skip
     for path in paths:
-        path.write_text(new_course.finished(path.read_text()))
+        path.write_text(scaffold.finished(path.read_text()))
     verified = grade(*verify[1:], cwd=copy, root=copy)
     assert verified.code == 0, verified.out + verified.err
     assert "1 problem, all sound." in verified.out

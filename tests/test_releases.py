@@ -1,11 +1,10 @@
 """The changelog, the versions and the public names are as `docs/maintaining.md` says."""
 
-import ast
-import inspect
 import json
 import re
 import tomllib
 
+import griffe
 import pytest
 import yaml
 
@@ -59,23 +58,36 @@ def test_file_names_on_pages_have_the_version(page: str):
     assert names == [VERSION]
 
 
-@pytest.mark.parametrize("module", ["problem", "checks", "exhibits"])
-def test_every_public_name_for_authors_has_a_docstring(module: str):
-    tree = ast.parse((ROOT / "grader" / f"{module}.py").read_text(encoding="utf-8"))
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_"]
-    nodes = [
-        node for owner in (tree, *classes) for node in owner.body if isinstance(node, ast.ClassDef | ast.FunctionDef)
+AUTHORING = [
+    griffe.load(f"grader.{name}", search_paths=[ROOT]) for name in ("problem", "checks", "exhibits", "authoring")
+]
+
+
+@pytest.mark.parametrize("module", AUTHORING, ids=str)
+def test_every_public_name_for_authors_is_documented(module: griffe.Module):
+    assert [member.path for member in public(module) if not member.has_docstring] == []
+
+
+@pytest.mark.parametrize("module", AUTHORING, ids=str)
+def test_every_field_for_authors_is_documented(module: griffe.Module):
+    for owner in public(module):
+        if owner.is_class and "dataclass" in owner.labels:
+            sections = owner.docstring.parse("google")
+            named = [
+                field.name for section in sections if section.kind.value == "attributes" for field in section.value
+            ]
+            fields = [name for name, field in owner.attributes.items() if "property" not in field.labels]
+            assert named == fields, owner.path
+
+
+def public(module: griffe.Module) -> list[griffe.Object | griffe.Alias]:
+    """The public names of a module, and the public methods and properties of its classes."""
+    found = [member for member in module.members.values() if member.is_public and not member.is_module]
+    methods = [
+        part
+        for owner in found
+        if owner.is_class
+        for part in owner.members.values()
+        if part.name[0] != "_" and (part.is_function or "property" in part.labels)
     ]
-    public = [node for node in nodes if node.name[0] != "_"]
-    assert public
-    assert [node.name for node in public if not ast.get_docstring(node)] == []
-
-
-def test_the_tools_for_probes_have_docstrings():
-    from grader import authoring
-
-    tools = {name: getattr(authoring, name) for name in authoring.__all__}
-    own = {
-        name: tool for name, tool in tools.items() if str(getattr(tool, "__module__", "")).startswith("grader")
-    }  # the others are constants
-    assert [name for name, tool in own.items() if not inspect.getdoc(tool)] == []
+    return [*found, *methods]

@@ -1,6 +1,7 @@
 """The book: built without a network, every page whole, drawings, formulas and hints in it, and nothing fetched from
 elsewhere."""
 
+import ast
 import json
 import re
 from importlib import metadata
@@ -52,6 +53,22 @@ def test_the_home_page_and_the_navigation_list_every_document(site: Path):
     for name in documents:
         assert html.count(f'href="{name}.html"') >= 2, name
     assert 0 < html.index("Tutorials") < html.index("How-to guides") < html.index("Explanation")
+
+
+def test_the_authoring_reference_has_every_name_that_a_course_imports(site: Path):
+    html = (site / "authoring.html").read_text()
+    imported = {
+        (node.module, alias.name)
+        for path in (ROOT / "problems").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("grader.")
+        for alias in node.names
+    }
+    modules = {("grader.authoring", "stablehlo"), ("grader.authoring", "witness")}  # described by their own docstrings
+    for module, name in imported - modules:
+        assert f'id="{module}.{name}"' in html, name
+    assert "The points that it is worth." in html
+    assert "```" not in html
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path):

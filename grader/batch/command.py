@@ -20,9 +20,9 @@ from grader.batch import (
     identity,
     intake,
     marks,
-    moves,
     outputs,
     reader,
+    recognize,
     regrades,
     reveal,
     roster,
@@ -31,6 +31,7 @@ from grader.batch import (
 )
 from grader.batch.deadlines import Deadlines, Settled
 from grader.batch.faults import Faults
+from grader.batch.gradebook import Assignment
 from grader.batch.identity import Directory
 from grader.batch.intake import Intake
 from grader.batch.options import BatchOptions
@@ -122,7 +123,7 @@ class _Batch:
 
     def _identify(self) -> Iterator[str]:
         """Finds out who is who, from the intake, the roster, the groups and what is stored."""
-        yield from (f"Note: {note}." for note in moves.follow(self.store))
+        yield from (f"Note: {note}." for note in _follow_moves(self.store))
         if self.options.groups:
             self.intake.notes += groups.apply(groups.read(self.options.groups), self.intake)
         notes = [*identity.recognize(self.intake, self.store), *_keep_earlier(self.intake, self.store)]
@@ -156,7 +157,10 @@ class _Batch:
         seed_file = options.seed_file or store.folder / SEED
         if options.seed_file is None:
             create_seed(seed_file)
-        yield f"The hidden cases are drawn with the seed in {seed_file}, by NumPy {version('numpy')} and JAX {version('jax')}."
+        yield (
+            f"The hidden cases are drawn with the seed in {seed_file}, by NumPy {version('numpy')} and JAX "
+            f"{version('jax')}."
+        )
         self.seed = read_seed(seed_file)
         self.grounds = marks.Grounds.of(self.intake.problems, self.seed, options.timeout, self.rules, best=options.best)
         self.causes = self.grounds.changed(store)
@@ -214,6 +218,21 @@ class _Batch:
         explained = _grade(to_explain, options, self.faults)
         with progress("explaining", unit="failures", total=len(to_explain)) as advance:
             return feedback.articles(explained, written.records, advance)
+
+
+def _follow_moves(store: Store) -> Iterator[str]:
+    """Gives the results of problems that the course has moved their present names, found by the slug. Says so."""
+    found = {name: recognize.present_name(name) for name in store.problems()}
+    for name, present in found.items():
+        if not present or present == name:
+            continue
+        store.move(name, present)
+        problem = catalog.load(present)
+        yield (
+            f"problem {ProblemName(name).label} is problem {problem.label} now and keeps its results. In gradebooks it "
+            f"is called {Assignment.of(problem).title!r}: rename its assignment in the course system before you import "
+            "one"
+        )
 
 
 def _require_consistent(options: BatchOptions) -> None:

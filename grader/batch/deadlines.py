@@ -284,7 +284,7 @@ def read(file: Path) -> Deadlines:
     """The deadlines in a YAML file. Raises UsageError, which names the line or the key."""
     try:
         # Without a type for scalars: YAML 1.1 reads the id 0017 as 15 and 23:59 as 1439.
-        table = yaml.load(file.read_text(encoding="utf-8-sig"), yaml.BaseLoader)  # noqa: S506  it makes texts, lists and tables
+        table = yaml.load(file.read_text(encoding="utf-8-sig"), yaml.BaseLoader)  # noqa: S506  makes texts and lists
     except OSError as error:
         raise UsageError(f"The deadlines {file} cannot be read: {error.strerror}.") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:

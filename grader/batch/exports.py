@@ -166,7 +166,8 @@ def _gradescope(listed: list[File], metadata: File) -> Export:
         submissions = {str(folder): _submission(str(folder), row) for folder, row in rows.items()}
         notes = []
     except (
-        RefusedFileError, yaml.YAMLError, UnicodeDecodeError, AttributeError, KeyError, TypeError, ValueError, RecursionError,
+        RefusedFileError, yaml.YAMLError, UnicodeDecodeError, AttributeError, KeyError, TypeError, ValueError,
+        RecursionError,
     ):  # fmt: skip
         submissions, notes = {}, [f"{_METADATA} cannot be read, so learners are named after their folders"]
     known = {(one.name, one.id or folder) for folder, row in submissions.items() for one in row.people}

@@ -90,7 +90,8 @@ def write_canvas(
 def write_export(
     roster: Roster, enrollment: Enrollment, records: Sequence[Record], assignments: Sequence[Assignment], path: Path
 ) -> Path:
-    """Writes the export of a roster with the marks. Columns of the assignments that it has are filled, others are appended.
+    """Writes the export of a roster with the marks. Columns of the assignments that it has are filled, others are
+    appended.
 
     In a grading worksheet of Moodle, `Grade` is the total, in proportion to its `Maximum Grade`. What a learner is
     excused from is `EX` for Canvas, blank for other systems, and in no total.

@@ -12,7 +12,7 @@ from grader.report.redacted import Reveal
 class BatchOptions:
     """How a class is graded.
 
-    Fields:
+    Attributes:
         problems: A list such as `01-08,12`; None means all problems that have a submission.
         seed_file: The file with the secret seed; None means that of the results folder, which is made if there is none.
         jobs: The number of processes.

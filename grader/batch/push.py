@@ -418,7 +418,8 @@ class Canvas:
         """The decoded answer, and its links. Repeats a request that Canvas puts off. Raises UsageError."""
         data = urllib.parse.urlencode(form).encode() if form is not None else None
         for attempt in range(_TRIES):
-            request = urllib.request.Request(url, data, {"Authorization": f"Bearer {self._token}"})  # noqa: S310  checked
+            headers = {"Authorization": f"Bearer {self._token}"}
+            request = urllib.request.Request(url, data, headers)  # noqa: S310  checked
             try:
                 with self._opener.open(request, timeout=_SECONDS) as answer:
                     return json.loads(answer.read(_MOST_BYTES)), answer.headers.get("Link", "")

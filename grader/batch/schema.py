@@ -12,8 +12,10 @@ FACTS = "create table if not exists facts (name text primary key, value text not
 TABLES = """
 create table if not exists attempts (
     learner text not null, problem text not null, attempt text not null, number integer not null, key text not null,
-    file text not null, submitted text not null, marked_late integer not null, verdict text not null, score integer not null,
-    points integer not null, misconception text not null, message text not null, notes text not null, sources text not null,
+    file text not null, submitted text not null,
+    marked_late integer not null, verdict text not null, score integer not null,
+    points integer not null, misconception text not null,
+    message text not null, notes text not null, sources text not null,
     report text not null, members text not null default '', primary key (learner, problem, attempt)
 );
 create table if not exists counted (
@@ -25,9 +27,11 @@ create table if not exists decided (
     because text not null, primary key (learner, problem)
 );
 create view if not exists records as
-    select attempts.*, coalesce(decided.mark, counted.adjusted) as adjusted, counted.late, counted.times, counted.excused,
+    select attempts.*, coalesce(decided.mark, counted.adjusted) as adjusted, counted.late, counted.times,
+        counted.excused,
         coalesce(decided.because, '') as decided,
-        (select count(*) from attempts a where (a.learner, a.problem) = (attempts.learner, attempts.problem) and a.attempt != '')
+        (select count(*) from attempts a where (a.learner, a.problem) = (attempts.learner, attempts.problem)
+            and a.attempt != '')
             as attempts
     from attempts join counted using (learner, problem, attempt)
     left join decided on (decided.learner, decided.problem) = (attempts.learner, attempts.problem) and (
@@ -47,7 +51,8 @@ create table if not exists comments (
     primary key (course, assignment, user)
 );
 create table if not exists changes (
-    number integer primary key, at text not null, learner text not null, problem text not null, verdict_before text not null,
+    number integer primary key, at text not null, learner text not null, problem text not null,
+    verdict_before text not null,
     mark_before real not null, verdict_after text not null, mark_after real not null, because text not null
 );
 create table if not exists learners (
@@ -57,7 +62,8 @@ create table if not exists known (problem text not null, name text not null, seq
 create table if not exists unused (learner text not null, file text not null, reason text not null);
 create table if not exists regrades (
     number integer primary key, at text not null, learner text not null, problem text not null, attempt text not null,
-    because text not null, verdict_before text not null, score_before integer not null, verdict_after text, score_after integer,
+    because text not null, verdict_before text not null, score_before integer not null, verdict_after text,
+    score_after integer,
     check_name text not null default ''
 );
 create table if not exists joins (
@@ -108,7 +114,8 @@ RENAMING = (
         select coalesce(max(number), 0) from attempts old where old.learner = :old and old.problem = attempts.problem
     ) where learner = :new""",
     """delete from counted where learner = :new and exists (
-        select 1 from counted old where old.learner = :old and old.problem = counted.problem and old.adjusted > counted.adjusted
+        select 1 from counted old where old.learner = :old and old.problem = counted.problem
+            and old.adjusted > counted.adjusted
     )""",
     *(f"update or ignore {table} set learner = :new where learner = :old" for table in _BY_SLOT),
     *(f"delete from {table} where learner = :old" for table in (*_BY_SLOT, "learners")),

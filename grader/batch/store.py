@@ -256,7 +256,10 @@ class Store(Results):
         with self._writing():
             for attempt in found:
                 slot = (learner, problem, attempt.attempt)
-                query = f"select 1 from regrades where {OF_SLOT} and attempt = ? and check_name = ? and verdict_after is null"
+                query = (
+                    f"select 1 from regrades where {OF_SLOT} and attempt = ? and check_name = ? and verdict_after "
+                    f"is null"
+                )
                 if self._database.execute(query, (*slot, check)).fetchone():
                     continue
                 self._insert(

@@ -133,7 +133,8 @@ def _likeness_line(likenesses: Iterable[Likeness], said: str) -> str:
     for one in likenesses:
         labels.setdefault(one.learner, []).append(ProblemName(one.problem).label)
     named = [f"{learner} ({', '.join(sorted(labels[learner]))})" for learner in sorted(labels, key=collated)]
-    return f"{counted(len(named), 'learner')} {said}: {', '.join(named[:MOST_SHOWN])}{', ...' * (len(named) > MOST_SHOWN)}."
+    shown = ", ".join(named[:MOST_SHOWN]) + ", ..." * (len(named) > MOST_SHOWN)
+    return f"{counted(len(named), 'learner')} {said}: {shown}."
 
 
 def _problem(problem: Problem, records: Sequence[Record]) -> ProblemSummary:

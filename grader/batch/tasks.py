@@ -158,7 +158,7 @@ class BatchGrader:
 
     def _run(self, problem: Problem, source: Submission, task: Task) -> Report:
         options = GradeOptions(task.seed, task.timeout, show=task.explain, shrink=task.explain, grade_imports=False)
-        shared = Shared(self._reference(problem), _cases(problem.name, task.seed))
+        shared = Shared(self._reference(problem), cases.drawn_once(problem.name, task.seed))
         return judge.grade(problem, source, self.fork_server, options, shared)
 
     def _reference(self, problem: Problem) -> Reference:
@@ -167,12 +167,6 @@ class BatchGrader:
         while len(self.references) > KEPT_REFERENCES:
             self.references.pop(next(iter(self.references))).close()
         return reference
-
-
-@cache
-def _cases(problem: str, seed: int) -> judge.CasesByGroup:
-    """The cases, as the same objects for every submission, so that the reference is asked about each case once."""
-    return cases.draw_all(catalog.load(problem), seed)
 
 
 # Hypothesis and the fork server are not thread-safe, and a scheduler may run several threads.

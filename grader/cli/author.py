@@ -147,7 +147,8 @@ def new(slug: str, title: str | None) -> None:
         click.echo(f"new   {path.relative_to(selected().root)}")
     click.echo()
     terminal.echo(
-        f"Next: replace the TODOs in these files. `grade verify {name.label}` checks the problem and lists the TODOs left; "
+        f"Next: replace the TODOs in these files. `grade verify {name.label}` checks the problem and lists the TODOs "
+        f"left; "
         f"`grade problem {name.label} solutions/{name}.py` grades the reference. List "
         f'"{name}" in course.toml to give it a place.'
     )

@@ -42,12 +42,11 @@ def _require_mkdocs() -> None:
     """Raises UsageError if what builds the book is not installed."""
     from importlib.metadata import PackageNotFoundError, distribution
 
-    try:
-        distribution("mkdocs-material")
-    except PackageNotFoundError:
-        raise UsageError(
-            f"The package `mkdocs-material` is missing: `{invocation.install('gpt-kata[book]')}`."
-        ) from None
+    for package in ("mkdocs-material", "mkdocstrings-python"):
+        try:
+            distribution(package)
+        except PackageNotFoundError:
+            raise UsageError(f"The package `{package}` is missing: `{invocation.install('gpt-kata[book]')}`.") from None
 
 
 def _is_empty(folder: Path) -> bool:

@@ -21,11 +21,11 @@ def new(directory: Path, title: str | None) -> None:
     DIRECTORY gets problems/, solutions/, tests/ and course.toml, which says what the course consists of. `grade
     --course DIRECTORY verify` proves that it is sound.
     """
-    from grader.course import new_course
+    from grader.course import scaffold
     from grader.handout.pack import new_folder
 
     with new_folder(directory) as folder:
-        paths = new_course.fill(folder, directory.resolve().name, title)
+        paths = scaffold.create_course(folder, directory.resolve().name, title)
     for path in paths:
         click.echo(f"new   {directory / path}")
     click.echo()
@@ -64,9 +64,9 @@ def schema_() -> None:
     """Print the JSON schema of course.toml, for an editor that checks it."""
     import json
 
-    from grader.course import schema
+    from grader.course.course import schema
 
-    click.echo(json.dumps(schema.schema(), indent=2))
+    click.echo(json.dumps(schema(), indent=2))
 
 
 COMMANDS = (course,)

@@ -128,12 +128,7 @@ class Attempt:
     help="Total time limit for your code, in seconds of computing.",
 )
 @click.option("--full", is_flag=True, help="Show whole arrays of the first failure, expected beside yours.")
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE.html",
-    help="Also write the report as a web page: arrays as heat maps, and your code at work.",
-)
+@play.html_option("Also write the report as a web page: arrays as heat maps, and your code at work.")
 @click.pass_obj
 def problem_(
     folder: str | None,

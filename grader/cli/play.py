@@ -1,7 +1,7 @@
 """The command `grade play`: what a learner's file does in a trained model."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from grader.exhibits import Exhibit, Progress
 
 T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def html_option(says: str) -> Callable[[Command], Command]:
+    """The option --html, whose help is a sentence on what the page holds."""
+    path = click.Path(path_type=Path, dir_okay=False)
+    return click.option("--html", type=path, metavar="FILE.html", help=says)
 
 
 @click.command()
@@ -22,12 +29,7 @@ T = TypeVar("T")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--text", metavar="TEXT", help="The text to play with, where a play takes one.")
 @click.option("--numbers", is_flag=True, help="Also show the table of numbers behind each picture.")
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE.html",
-    help="Also write what is shown as a web page.",
-)
+@html_option("Also write what is shown as a web page.")
 @click.pass_obj
 def play(
     folder: str | None, word: str, file: Path | None, text: str | None, numbers: bool, html: Path | None

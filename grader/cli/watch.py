@@ -63,7 +63,7 @@ def run(
         finally:
             session.close()
     if outdated:
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  this very program, with the new code
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  this program, with the new code
 
 
 COMMANDS = [watch]

@@ -17,6 +17,7 @@ _CONFIG = ROOT / "mkdocs.yml"
 # What a learners' bundle needs for the book: no pages about the grader itself.
 FILES = ("mkdocs.yml", "docs/book.css", "docs/hooks.py", "docs/iframe-worker.js", "docs/index.md")
 _SOURCES = ("*.md", "*.svg", "problem.py")  # of a problem: what its page is made of
+_DOCUMENTED = ("*.py", "wire/*.py", "worker/*.py")  # of the grader: what the authoring reference is made of
 
 
 def is_available() -> bool:
@@ -30,7 +31,8 @@ def cached() -> Path:
     documents = (path for path in (ROOT / "docs").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
     course = selection.selected()
     pages = (path for pattern in _SOURCES for listed in course.problems for path in listed.folder.glob(pattern))
-    for path in [*sorted([_CONFIG, *documents]), *page.EXPLORABLES, course.root / FILE, *pages]:
+    modules = (path for pattern in _DOCUMENTED for path in sorted((ROOT / "grader").glob(pattern)))
+    for path in [*sorted([_CONFIG, *documents]), *page.EXPLORABLES, course.root / FILE, *pages, *modules]:
         data = path.read_bytes()
         total.update(f"{path.parent.name}/{path.name} {len(data)}\n".encode() + data)
     return cache_folder("GRADE_CACHE") / "book" / total.hexdigest()[:16]

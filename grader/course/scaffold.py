@@ -1,10 +1,11 @@
-"""Creates the files of a new problem, and lists what its author must still write.
+"""Creates the files of a new problem or of a whole new course, and lists what its author must still write.
 
 The folder `template` is a course of one small problem that works: its entry returns 2 x + 1. A new problem has its
 files, under another name. What is particular to a problem is marked with TODO there, so that `grade verify` has nothing
-else to complain about.
+else to complain about. A new course has the whole of it, without the marks.
 """
 
+import json
 import keyword
 import re
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ LONGEST_TITLE = 44  # characters: the column of `grade list`
 _WORD = re.compile(r"(?:p?(\d{1,2})_)?((?!p\d)[a-z][a-z0-9_]*)")
 _NUMBERED = re.compile(r"p(\d\d)_")
 _TODO = re.compile(r"\bTODO: *(.+)")
+_TODO_LINE = re.compile(r"^(# )?TODO: .*\n+", re.MULTILINE)
 
 
 def create(word: str, title: str | None = None) -> tuple[ProblemName, list[Path]]:
@@ -63,6 +65,29 @@ def texts_of(name: ProblemName, title: str) -> dict[str, str]:
         f"# {EXAMPLE.label} ·": f"# {name.label} ·",
     }
     return {path: text for path, text in template(values).items() if name in path}
+
+
+def create_course(folder: Path, name: str, title: str | None) -> list[Path]:
+    """Writes the files of a new course to an empty folder; returns their paths below it.
+
+    Raises UsageError if the name or the title is not valid, or if a file cannot be written.
+    """
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    if not words or not words[0][0].isalpha():
+        raise UsageError(f"{name!r} is not a valid name of a course: begin it with a letter from a to z.")
+    title = " ".join(words).capitalize() if title is None else title.strip()
+    if not title or not title.isprintable():
+        raise UsageError(f"{title!r} is not a valid title: write one line.")
+    quoted = json.dumps(title, ensure_ascii=False)
+    texts = template({'"My course"': quoted, "my-course": "-".join(words), "my_course": "_".join(words)})
+    for path, text in texts.items():
+        files.write(folder / path, finished(text))
+    return list(map(Path, texts))
+
+
+def finished(text: str) -> str:
+    """A text of the template without its TODOs. What they are about stands below them."""
+    return _TODO_LINE.sub("", text)
 
 
 def template(values: Mapping[str, str]) -> dict[str, str]:

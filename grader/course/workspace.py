@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from commandline import files
 from commandline.errors import UsageError
@@ -59,7 +59,7 @@ class Workspace:
         course = "" if root == ROOT else selection.name_of(root)
         new = {name: digest for name, digest in digests.items() if digest != known.get(name)}
         if new or course != self.course or not (self.folder / log.FILE).is_file():
-            self.note(log.entry("started", course=course, pages=new))
+            self.record("started", course=course, pages=new)
         if not os.path.lexists(attributes := self.folder / ".gitattributes"):
             files.write(attributes, _ATTRIBUTES)
         return created + new_pages + self._instruct_assistants(), kept
@@ -109,6 +109,12 @@ class Workspace:
         """Adds entries to the log, if the folder exists. Raises UsageError."""
         if self.folder.is_dir():
             log.append(self.folder, *entries)
+
+    def record(self, kind: str, problem: str = "", **facts: Any) -> Entry:
+        """Adds what happened now to the log, as `log.entry` takes it. Raises UsageError."""
+        new = log.entry(kind, problem, **facts)
+        self.note(new)
+        return new
 
     def add(self, problem: Problem) -> Path | None:
         """Creates the problem's file from its stub if it is missing. Returns its path if it is new. Raises

@@ -4,22 +4,26 @@ protocol."""
 import ast
 import contextlib
 import tempfile
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 from commandline import files
-from commandline.errors import CommandError, UsageError
+from commandline.errors import UsageError
 from grader.course import catalog, imports, log, page, plays, selection
 from grader.course.workspace import Workspace
-from grader.errors import SupersededError
 from grader.exhibits import Progress
-from grader.judge import bundled_outputs, judge, submission
+from grader.isolation.sandbox import Workers
+from grader.judge import submission
+from grader.judge.judge import Listener
 from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission, UnreadableSubmissionError
-from grader.judge.verdict import Report, Verdict
+from grader.judge.verdict import Report
 from grader.play.play_session import Performance
 from grader.problem import Problem
 from grader.report import exhibits_page, findings, html_report, script, source_lines
 from grader.resident import client, grade_file
+from grader.resident.grade_queue import Dropped, Failed, Graded, GradeQueue, News, Request
 from grader.resident.resident import Resident
 
 
@@ -27,7 +31,9 @@ class Learner:
     """The files of learners that an editor has open. Methods raise CommandError; `close` it at the end."""
 
     def __init__(self) -> None:
-        self._resident: Resident | None = None
+        self._judge = _Judge()
+        self._queue = GradeQueue(self._judge)
+        self._asked: dict[Path, Future[Report | None]] = {}  # the latest grading of each file
         self._reports: dict[Path, Report] = {}
         self._hints: dict[Path, int] = {}  # how many were shown
         self._pages: tempfile.TemporaryDirectory[str] | None = None
@@ -35,35 +41,33 @@ class Learner:
     def close(self) -> None:
         if self._pages:
             self._pages.cleanup()
-        if self._resident:
-            self._resident.close()
+        self._queue.close()
+        self._judge.close()
 
     def problem(self, path: Path) -> Problem | None:
         """The problem that a file is about, by its name."""
         return catalog.load(path.stem) if path.suffix == ".py" and path.stem in catalog.names() else None
 
-    def graded(self, path: Path) -> Report | None:
+    def grade(self, path: Path) -> "Future[Report | None]":
         """Grades a file as it is on disk, and records the verdict if it is that of a workspace. None if a later call
-        ended it."""
+        ends it. The future raises CommandError."""
         problem, space = self._required(path), Workspace(path.parent)
-        bundled_outputs.check_gradable(problem)
-        digest = space.digest(problem)
-        try:
-            report = self._report(problem, path, submission.read(problem, path))
-        except UnreadableSubmissionError as error:
-            report = judge.refused(problem, path.name, Verdict.ERROR, str(error))
-        except SupersededError:
-            return None
-        self._reports[path] = report
-        if _is_in_workspace(path):
-            grade_file.remember(space, report, digest)
-        return report
+        future = self._asked[path] = Future[Report | None]()
+        future.set_running_or_notify_cancel()
+        self._queue.request(Request(problem, space, partial(self._publish, path, space, future)))
+        return future
 
-    def supersede(self, path: Path) -> None:
-        """Ends the grading of an older text of the file, if one is running here."""
-        if self._resident and (problem := self.problem(path)):
-            with contextlib.suppress(CommandError, UnreadableSubmissionError):
-                self._resident.supersede(problem, submission.read(problem, path))
+    def _publish(self, path: Path, space: Workspace, future: "Future[Report | None]", news: News) -> None:
+        match news:
+            case Graded():
+                self._reports[path] = news.report
+                if _is_in_workspace(path):
+                    grade_file.remember(space, news.report, news.digest)
+                future.set_result(news.report)
+            case Failed():
+                future.set_exception(news.error)
+            case Dropped():
+                future.set_result(None)
 
     def points(self, path: Path) -> tuple[int, str]:
         """The line of the first entry, and where the learner stands, in words."""
@@ -123,8 +127,7 @@ class Learner:
             source = submission.read(problem, path)
         except UnreadableSubmissionError as error:
             raise UsageError(f"Nothing to play: {error}") from None
-        kept = contextlib.nullcontext(self._resident) if self._resident else grade_file.fork_server()
-        with kept as workers:
+        with self._judge.workers() as workers:
             performance = Performance(problem, source, workers)
             shown = [item for item in performance if not isinstance(item, Progress)]
         title = f"Problem {problem.label}, {problem.title}: see it work"
@@ -140,23 +143,44 @@ class Learner:
     def _last_report(self, path: Path) -> Report:
         """The last verdict on the file, which is graded if there is none."""
         self._required(path)
-        report = self._reports.get(path) or self.graded(path)
+        asked = self._asked.get(path)
+        known = asked.result() if asked and not asked.done() else self._reports.get(path)
+        report = known or self.grade(path).result()
         if report is None:
             raise UsageError("The file was saved meanwhile; try again.")
         return report
-
-    def _report(self, problem: Problem, path: Path, source: Submission) -> Report:
-        """The report on a file: with the fork server of another program's resident judge, else by one kept here."""
-        if self._resident is None and client.is_with_program():
-            return grade_file.report(problem, path, GradeOptions())
-        self._resident = self._resident or Resident()
-        return self._resident.grade(problem, source)
 
     def _required(self, path: Path) -> Problem:
         problem = self.problem(path)
         if problem is None:
             raise UsageError(f"{path.name} is not the file of a problem of this course.")
         return problem
+
+
+class _Judge:
+    """Grades with the fork server of another program's resident judge, else by one that is kept here."""
+
+    def __init__(self) -> None:
+        self._resident: Resident | None = None
+
+    def grade(self, problem: Problem, submission: Submission, *, listener: Listener) -> Report:
+        if self._resident is None and client.is_with_program():
+            return grade_file.grade(problem, submission, GradeOptions())
+        self._resident = self._resident or Resident()
+        return self._resident.grade(problem, submission, listener=listener)
+
+    def supersede(self, submission: Submission) -> None:
+        """Ends the grading of a submission, if it runs here."""
+        if self._resident:
+            self._resident.supersede(submission)
+
+    def workers(self) -> "contextlib.AbstractContextManager[Workers]":
+        """What starts the worker of a play."""
+        return contextlib.nullcontext(self._resident) if self._resident else grade_file.fork_server()
+
+    def close(self) -> None:
+        if self._resident:
+            self._resident.close()
 
 
 def _is_in_workspace(path: Path) -> bool:

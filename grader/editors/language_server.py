@@ -3,6 +3,7 @@ else."""
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,18 @@ HINT, PLAY, PAGE, REPORT, TRY = (f"gpt-kata.{name}" for name in ("hint", "play",
 
 def server() -> LanguageServer:
     """The server, for the files of any workspace of the selected course."""
-    learner, grading = Learner(), asyncio.Lock()
+    learner, showing = Learner(), asyncio.Lock()
     made = LanguageServer("gpt-kata", version("gpt-kata"))
 
     def tell(text: str, kind: types.MessageType = types.MessageType.Info) -> None:
         made.window_show_message(types.ShowMessageParams(type=kind, message=text))
 
     async def told(work: Callable[..., Any], *args: Any) -> Any:
-        """What a function returns, computed in a thread. Its errors are shown to the learner."""
+        """What a function returns, computed in a thread, or what its future holds. Its errors are shown to the
+        learner."""
         try:
-            return await asyncio.to_thread(work, *args)
+            made = await asyncio.to_thread(work, *args)
+            return await asyncio.wrap_future(made) if isinstance(made, Future) else made
         except CommandError as error:
             tell(as_typed(str(error)), types.MessageType.Error)
             return None
@@ -49,9 +52,7 @@ def server() -> LanguageServer:
         path = _path(params.text_document.uri)
         if learner.problem(path) is None:
             return
-        await asyncio.to_thread(learner.supersede, path)
-        async with grading:
-            report = await told(learner.graded, path)
+        report = await told(learner.grade, path)
         if report is not None:
             shown = [_diagnostic(each) for each in findings.of(report, path)]
             made.text_document_publish_diagnostics(
@@ -102,8 +103,8 @@ def server() -> LanguageServer:
             await open_file(path)
 
     async def show(make: Callable[[Path], Path], uri: str, *, external: bool) -> None:
-        """Shows a file that is made when no grading runs."""
-        async with grading:
+        """Shows a file that is made, one after the other."""
+        async with showing:
             path = await told(make, _path(uri))
         if path:
             await open_file(path, external=external)

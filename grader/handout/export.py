@@ -23,8 +23,9 @@ from grader.report.redacted import require_more
 _PACKAGES = ("commandline", "grader", "harness", "problems", "solutions")
 
 _SETUP = """#!/usr/bin/env bash
-# Runs once, as root, when Gradescope builds the image. Its own programs need the system's Python as it is, so everything is
-# installed in virtual environments. If the image's Python is too old for the course, uv downloads another.
+# Runs once, as root, when Gradescope builds the image. Its own programs need the system's Python as it is, so
+# everything is installed in virtual environments. If the image's Python is too old for the course, uv downloads
+# another.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 apt-get update
@@ -39,8 +40,8 @@ cd /autograder/source/course
 # Gradescope runs it as root, in a container that may not create namespaces, so weak isolation is accepted; the report
 # names it.
 _RUN = """#!/usr/bin/env bash
-# Runs for each submission. If the grader itself fails, this writes no results. Gradescope then reports that the autograder
-# failed, gives no score, and shows this output to instructors.
+# Runs for each submission. If the grader itself fails, this writes no results. Gradescope then reports that the
+# autograder failed, gives no score, and shows this output to instructors.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -29,8 +29,8 @@ _INSTALL = """\
 """
 _TASK = """\
 ---
-`%page {label}` in a cell shows this page with its drawings. Write your code in the next cell and run it, then run the cell below,
-which grades it. `%hint {label}` gives a hint, and `%progress` shows what you have passed.
+`%page {label}` in a cell shows this page with its drawings. Write your code in the next cell and run it, then run
+the cell below, which grades it. `%hint {label}` gives a hint, and `%progress` shows what you have passed.
 """
 
 

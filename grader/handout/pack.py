@@ -124,7 +124,8 @@ def _probes(problem: Problem) -> str:
 
 _README = """# {title}: exercises
 
-Requires Linux, macOS or WSL with Python 3.11 or later, about 0.9 GB of disk, and two minutes to install. Once, from this folder:
+Requires Linux, macOS or WSL with Python 3.11 or later, about 0.9 GB of disk, and two minutes to install. Once, from
+this folder:
 
 ```sh
 python3 -m venv .venv && .venv/bin/pip install -e .
@@ -140,6 +141,7 @@ Then:
 .venv/bin/grade web              # or all of it in your browser
 ```
 
-Your file is graded on public examples, for which this folder has the reference's outputs. Your teacher grades it on other cases.
+Your file is graded on public examples, for which this folder has the reference's outputs. Your teacher
+grades it on other cases.
 Hand in the files of the problems as they are called in `attempts/`, such as `{name}.py`.
 """

@@ -345,7 +345,8 @@ def _environment(home: str) -> dict[str, str]:
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "JAX_PLATFORMS": "cpu",  # a verdict must not depend on the machine's accelerator
         "LANG": "C.UTF-8",
-        "OPENBLAS_NUM_THREADS": "1",  # otherwise NumPy starts threads when imported; forks and Landlock need a single thread
+        # Otherwise NumPy starts threads when imported; forks and Landlock need a single thread.
+        "OPENBLAS_NUM_THREADS": "1",
         "PATH": os.defpath,
         "PYTHONHASHSEED": "0",  # the order of a set of texts is the same in each grading
         "TF_CPP_MIN_LOG_LEVEL": "3",

@@ -38,7 +38,7 @@ CasesByGroup = dict[str, list[Case]]
 class Shared:
     """What a caller that grades several submissions to a problem keeps between them, so that it is computed once.
 
-    Fields:
+    Attributes:
         reference: The answers of the reference.
         cases: The cases of the seed in `GradeOptions`, by group.
         passed: The imported course modules that are known to pass, as digests.
@@ -53,7 +53,7 @@ class Shared:
 class Listener:
     """Who is told of a grading while it runs.
 
-    Fields:
+    Attributes:
         say: Receives progress in words.
         on_check: Receives each result as soon as it is known. Its failing case may not be the smallest yet.
     """

@@ -9,11 +9,11 @@ from typing import Any, Self
 class GradeOptions:
     """The options of one grading. They are values, so that they can be sent to another process.
 
-    Fields:
+    Attributes:
         seed: Draws the cases; 0 draws the public ones.
         timeout: The total time limit of the submission's own code, in seconds of computing; None means the problem's.
-        show: Whether the learner may see the cases. Only then does the report hold a counterexample, and only then may the
-            code be run on it again to explain the failure.
+        show: Whether the learner may see the cases. Only then does the report hold a counterexample, and only then may
+            the code be run on it again to explain the failure.
         shrink: Whether to search for the smallest failing case.
         grade_imports: Whether to grade, after a failure, the course modules that the file imports.
     """

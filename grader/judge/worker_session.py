@@ -91,7 +91,10 @@ class Failure:
             case "syntax":
                 return f"{self.type}: {message}{where}"
             case "missing_import" if ProblemName.parse(message):
-                return f"{message}.py is not in the same folder; solve that problem first, or define what this file needs{where}"
+                return (
+                    f"{message}.py is not in the same folder; solve that problem first, or define what this file "
+                    f"needs{where}"
+                )
             case "missing_import":
                 what = "; `pip install einops` adds it, or use `reshape` and `transpose`" if message == "einops" else ""
                 return f"module `{message}` is not available{what or f'; you can import {importable()}'}{where}"
@@ -100,7 +103,10 @@ class Failure:
             case "raised":
                 return f"{self.type}: {' '.join(message.split())}{where}"
             case "tracer":
-                return f"a traced array leaked out of an earlier call through a global or an attribute; return it instead{where}"
+                return (
+                    f"a traced array leaked out of an earlier call through a global or an attribute; return it "
+                    f"instead{where}"
+                )
             case _:
                 return f"{message}{where}"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from commandline.errors import UsageError
 from commandline.text import counted
-from grader.course import catalog, log
+from grader.course import catalog
 from grader.course.log import Entry
 from grader.course.workspace import Workspace
 from grader.practice import hunts, symptoms
@@ -123,7 +123,7 @@ class HuntSpace(Workspace):
         """Writes the program of a hunt, and notes it."""
         problem = program.hunt.problem
         self.put(problem, program.text)
-        entry = log.entry(
+        entry = self.home.record(
             "hunting",
             problem.name,
             hunt=program.hunt.id,
@@ -131,7 +131,6 @@ class HuntSpace(Workspace):
             symptom=symptom.text,
             symptom_kind=symptom.kind.name,
         )
-        self.home.note(entry)
         return recorded_hunts([entry])[0]
 
     def program(self, current: UnderWay) -> Program:
@@ -178,13 +177,10 @@ class HuntSpace(Workspace):
 
     def note_end(self, current: UnderWay, *, mended: bool = False) -> None:
         """Notes that the hunt has ended, with what it was worth."""
-        entry = log.entry("hunted", current.problem, begun=current.id, mended=mended or None)
-        self.home.note(entry)
+        self.home.record("hunted", current.problem, begun=current.id, mended=mended or None)
 
     def _note(self, current: UnderWay, **facts: object) -> None:
-        entry = log.entry("hunting", current.problem, begun=current.id, **facts)
-        self.home.note(entry)
-        current.add(entry)
+        current.add(self.home.record("hunting", current.problem, begun=current.id, **facts))
 
 
 _LONGEST_MEND = 4  # times the length of a hunt's program

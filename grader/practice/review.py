@@ -9,7 +9,7 @@ from typing import Any
 
 from commandline.errors import UsageError
 from commandline.text import counted
-from grader.course import catalog, log
+from grader.course import catalog
 from grader.course.log import Entry, Progress
 from grader.course.workspace import Standing, Workspace
 from grader.practice import schedule, short_form
@@ -121,7 +121,7 @@ class ReviewSpace(Workspace):
             if form == CORE:
                 short_form.require(problem)
             self.put(problem, text_of(problem, form))
-            self.home.note(log.entry("reviewing", problem.name, form=form))
+            self.home.record("reviewing", problem.name, form=form)
         elif self.form and self.form != current.form:
             raise UsageError(
                 f"A review of problem {problem.label} is under way: the {current.form}. Finish it with `grade review "
@@ -175,9 +175,9 @@ class ReviewSpace(Workspace):
         if (current := self.under_way(problem)) is None:
             return
         seconds = round(self.clock(problem).seconds)
-        self.home.note(
-            log.entry("reviewing", problem.name, review=current.id, seconds=seconds, verdict=verdict, score=score,
-                      mistake=mistake, hints=hints or None)
+        self.home.record(
+            "reviewing", problem.name, review=current.id, seconds=seconds, verdict=verdict, score=score,
+            mistake=mistake, hints=hints or None,
         )  # fmt: skip
         if verdict == "PASS" or given_up:
             self.end(problem, given_up=given_up)
@@ -201,13 +201,13 @@ class ReviewSpace(Workspace):
             "rating": rating, "review_duration": round(self.clock(problem).seconds * 1000), "form": current.form,
             "gradings": current.gradings, "hints": current.hints, "mistakes": list(current.mistakes),
         }  # fmt: skip
-        self.home.note(log.entry("reviewed", problem.name, review=current.id, **facts))
+        self.home.record("reviewed", problem.name, review=current.id, **facts)
         self.clocks.pop(problem.name, None)
 
     def correct(self, problem: Problem, rating: int) -> None:
         """Replaces the rating of the last review, or of the first pass. Raises UsageError."""
         last = self.memory(problem).reviews[-1]
-        self.home.note(log.entry("rated", problem.name, review=last.id, rating=rating))
+        self.home.record("rated", problem.name, review=last.id, rating=rating)
 
 
 def text_of(problem: Problem, form: str) -> str:

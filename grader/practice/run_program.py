@@ -1,6 +1,6 @@
 """Runs a program against the checks of a problem, as the grader does, but without a word on why it fails."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from commandline.errors import UsageError
@@ -62,7 +62,6 @@ def failures(
             answers.close()
 
 
-def source_of(problem: Problem, text: str, beside: Callable[[str], str | None] | None = None) -> Submission:
-    """A program with the modules that it imports: the references, unless `beside` reads others."""
-    sources: Mapping[str, str] = imports.with_imports(problem.name, text, beside or catalog.references(problem))
-    return Submission(f"{problem.name}.py", sources)
+def source_of(problem: Problem, text: str) -> Submission:
+    """Returns a program with the references of the modules that it imports."""
+    return Submission(f"{problem.name}.py", imports.with_imports(problem.name, text, catalog.references(problem)))

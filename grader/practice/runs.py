@@ -184,9 +184,7 @@ class RunSpace:
         raise UsageError("The course no longer has this hunt. `grade hunt --run --give-up` ends it.")
 
     def note(self, current: UnderWay, kind: str = "hunting", **facts: Any) -> None:
-        entry = log.entry(kind, begun=current.id, **facts)
-        self.home.note(entry)
-        current.add(entry)
+        current.add(self.home.record(kind, begun=current.id, **facts))
 
     def changed(self, current: UnderWay) -> list[Problem]:
         """The pieces that the learner has changed."""

@@ -22,14 +22,16 @@ $mark
 <title>$title</title>
 <style>
   :root { color-scheme: light dark; --ink: light-dark(#1c1c1a, #e8e6e0); --quiet: light-dark(#5c5a54, #a9a69d);
-          --paper: light-dark(#fdfcf9, #191918); --line: light-dark(#d8d5cc, #3a3936); --accent: light-dark(#0b5a6b, #7cc7d6); }
+          --paper: light-dark(#fdfcf9, #191918);
+          --line: light-dark(#d8d5cc, #3a3936); --accent: light-dark(#0b5a6b, #7cc7d6); }
   body { margin: 0 auto; max-width: 46rem; padding: 3rem 1.25rem; background: var(--paper); color: var(--ink);
          font: 1rem/1.5 system-ui, sans-serif; }
   h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .25rem; }
   p.sum { font-size: 1.15rem; margin: 0 0 1.5rem; }
   table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
   caption { text-align: left; font-weight: 600; color: var(--accent); padding: 1.5rem 0 .25rem; }
-  th, td { text-align: left; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+  th, td { text-align: left; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--line);
+           vertical-align: top; }
   thead th { color: var(--quiet); font-weight: 400; font-size: .85rem; }
   tbody th { font-weight: 400; width: 50%; }
   td.points { white-space: nowrap; }
@@ -45,7 +47,8 @@ $mark
 $tables
 </main>
 <footer>
-<p>This is the learner's own record. <code>grade certificate</code> wrote it on their machine, from a file that they can edit.
+<p>This is the learner's own record. <code>grade certificate</code> wrote it on their machine, from a
+file that they can edit.
 It proves nothing to others. To check it, grade the files with a secret seed.</p>
 <p>A digest identifies a passing file together with the course files that it imports. Times are in UTC.</p>
 </footer>

@@ -4,6 +4,7 @@ scripts."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from commandline import chart
 from grader.course.plays import Offer
@@ -37,48 +38,50 @@ def document(title: str, heading: str, exhibits: Sequence[Exhibit], end: Ending)
     return html_report.page(title, heading, article(title, exhibits, end))
 
 
+def _macros() -> Any:
+    """The macros of the template."""
+    return html_report.environment().get_template("exhibits.jinja").module
+
+
 def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
     """The exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title may be
     empty."""
     figures = [*map(render, exhibits), ending(end)]
-    template = html_report.environment().get_template("exhibits.jinja")
-    return template.module.article(title, figures)  # type: ignore[attr-defined, no-any-return]
+    return str(_macros().article(title, figures))
 
 
 def ending(end: Ending) -> str:
     """How a play ended as HTML, as a report shows an error. Empty if there is nothing to say."""
-    template = html_report.environment().get_template("exhibits.jinja")
-    return template.module.ending(end.said, list(html_report.frames(end.frames)), html_report.last(end.printed))  # type: ignore[attr-defined, no-any-return]
+    return str(_macros().ending(end.said, list(html_report.frames(end.frames)), html_report.last(end.printed)))
 
 
 def offered(offer: Offer | None) -> str:
     """What a play offers at its end as HTML, with the command on a line of its own. Empty if there is nothing."""
-    template = html_report.environment().get_template("exhibits.jinja")
-    return template.module.offered(offer.said, offer.command) if offer else ""  # type: ignore[attr-defined]
+    return str(_macros().offered(offer.said, offer.command)) if offer else ""
 
 
 def render(exhibit: Exhibit) -> str:
     """The exhibit as one `<figure>`, to be shown with the STYLE of `html` inside of an `article`. All text in it is
     escaped."""
     heads, rows = table(exhibit)
-    macros = html_report.environment().get_template("exhibits.jinja").module
+    macros = _macros()
     match exhibit:
         case Story():
             named = [_said(token, exhibit) for token in surprising(exhibit)]
-            picture = macros.story(exhibit, [_span(exhibit, i) for i in range(len(exhibit.tokens))], named)  # type: ignore[attr-defined]
+            picture = macros.story(exhibit, [_span(exhibit, i) for i in range(len(exhibit.tokens))], named)
         case HeatMap():
             panels = _panels(exhibit)
             shades = {cell.shade for panel in panels for _, cells in panel.rows for cell in cells}
             note = HATCHED if shades & {"over", "under", "nan"} else ""
-            picture = macros.maps(exhibit, panels, amount(exhibit.low), amount(exhibit.high), note)  # type: ignore[attr-defined]
+            picture = macros.maps(exhibit, panels, amount(exhibit.low), amount(exhibit.high), note)
         case Lines():
-            picture = macros.lines(exhibit, _chart(exhibit), {line.name: ends(line) for line in exhibit.lines})  # type: ignore[attr-defined]
+            picture = macros.lines(exhibit, _chart(exhibit), {line.name: ends(line) for line in exhibit.lines})
         case Bars():
-            picture = macros.bars(exhibit, _measures(exhibit))  # type: ignore[attr-defined]
+            picture = macros.bars(exhibit, _measures(exhibit))
         case Table():
-            picture = macros.rows(heads, rows, exhibit.title)  # type: ignore[attr-defined]
+            picture = macros.rows(heads, rows, exhibit.title)
     behind = not isinstance(exhibit, Table)
-    return macros.figure(exhibit, picture, heads, rows, behind)  # type: ignore[attr-defined, no-any-return]
+    return str(macros.figure(exhibit, picture, heads, rows, behind))
 
 
 def _span(story: Story, index: int) -> _Span:

@@ -33,9 +33,9 @@ def render(exhibit: Exhibit) -> Markup:
     )
 
 
-def _rect(x: float, y: float, width: float, height: float, opacity: float, kind: str = "") -> Markup:
+def _rect(x: float, y: float, width: float, height: float, opacity: float) -> Markup:
     numbers = (f"{value:.2f}" for value in (x, y, width, height, opacity))
-    return Markup('<rect x="{}" y="{}" width="{}" height="{}" fill-opacity="{}" class="{}"/>').format(*numbers, kind)
+    return Markup('<rect x="{}" y="{}" width="{}" height="{}" fill-opacity="{}"/>').format(*numbers)
 
 
 def _share(value: float | None, most: float) -> float:

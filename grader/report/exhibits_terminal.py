@@ -127,10 +127,10 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}" if share >= 0.001 else "<0.1%" if share > 0 else "0%"
 
 
-def surprising(story: Story, count: int = _NAMED) -> list[Token]:
+def surprising(story: Story) -> list[Token]:
     """The tokens after the prompt with the largest values that say what was likelier."""
     told = [token for token in story.tokens[story.given :] if token.value is not None and token.others]
-    return sorted(told, key=lambda token: -(token.value or 0.0))[:count]
+    return sorted(told, key=lambda token: -(token.value or 0.0))[:_NAMED]
 
 
 def _picture(exhibit: Exhibit, width: int) -> Iterator[str]:

@@ -53,7 +53,9 @@ def report(
     shown before the report is redacted. Raises UsageError if there is no such file, and CourseError if the problem
     cannot be graded.
     """
-    return _report(problem, file.name, _read(problem, file, modules), options, say)
+    return report_on(
+        problem, file.name, read(problem, file, modules), lambda source: grade(problem, source, options, say)
+    )
 
 
 def response(
@@ -70,15 +72,16 @@ def response(
     from grader.resident import client
     from grader.resident.messages import GradeRequest, GradeResponse
 
-    source = _read(problem, file)
+    source = read(problem, file)
     if not isinstance(source, str) and options.show:
         request = GradeRequest(str(problem.name), source, options, display)
         if answer := client.verdict(request, say):
             return answer
-    return GradeResponse.of(_report(problem, file.name, source, options, say), display)
+    made = report_on(problem, file.name, source, lambda source: grade(problem, source, options, say))
+    return GradeResponse.of(made, display)
 
 
-def _read(problem: "Problem", file: Path, modules: Path | None = None) -> "Submission | str":
+def read(problem: "Problem", file: Path, modules: Path | None = None) -> "Submission | str":
     """Returns the submission; if its text cannot be read, why not. Raises UsageError if there is no such file."""
     from grader.judge import submission
 
@@ -88,16 +91,26 @@ def _read(problem: "Problem", file: Path, modules: Path | None = None) -> "Submi
         return str(error)
 
 
-def _report(
-    problem: "Problem", name: str, source: "Submission | str", options: GradeOptions, say: Callable[[str], None]
+def report_on(
+    problem: "Problem", name: str, source: "Submission | str", grades: "Callable[[Submission], Report]"
 ) -> "Report":
-    """Returns the report on what `_read` has read of the file with that name."""
+    """Returns the report on what `read` has read of the file with that name.
+
+    `grades` makes it, unless the text cannot be read. Raises CourseError if the problem cannot be graded.
+    """
     if isinstance(source, str):
         from grader.judge import bundled_outputs, judge
         from grader.judge.verdict import Verdict
 
         bundled_outputs.check_gradable(problem)
         return judge.refused(problem, name, Verdict.ERROR, source)
+    return grades(source)
+
+
+def grade(
+    problem: "Problem", source: "Submission", options: GradeOptions, say: Callable[[str], None] = lambda text: None
+) -> "Report":
+    """Returns the report on a submission, by the fork server that is lent or by one of its own."""
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
     from grader.resident.client import borrowed
@@ -106,9 +119,8 @@ def _report(
     server = lent or ForkServer()  # started before the judge's own imports, because its imports take longest
     try:
         from grader.errors import WorkerStartError
-        from grader.judge import bundled_outputs, judge
+        from grader.judge import judge
 
-        bundled_outputs.check_gradable(problem)
         listener = judge.Listener(say) if options.show else None
         try:
             return judge.grade(problem, source, server, options, listener=listener)

@@ -47,7 +47,7 @@ class Handlers:
         problem = catalog.load(request.problem)
         listener = Listener(lambda text: _said(connection, text))
         with (
-            _until_hung_up(connection, lambda: self._resident.supersede(problem)),
+            _until_hung_up(connection, lambda: self._resident.supersede(request.submission)),
             invocation.as_typed_in(request.words),
         ):
             report = self._resident.grade(problem, request.submission, request.options, listener)

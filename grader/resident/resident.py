@@ -1,6 +1,7 @@
 """The resident judge: a fork server, spare workers and references that stay ready between two saves of a file."""
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -31,6 +32,7 @@ PLAYERS = 1  # spare workers for a play
 KEPT_PROBLEMS = 2  # problems whose reference worker keeps running
 KEPT_IMPORTS = 1000  # versions of imported modules
 KEPT_SEEDS = 4  # of a problem, whose cases are kept
+KEPT_SUPERSEDED = 8  # submissions whose grading was ended, perhaps before it began
 
 
 class NewCodeError(CourseError):
@@ -80,8 +82,9 @@ class Resident:
         self._kept: dict[str, _Kept] = {}
         self._passed: set[str] = set()  # the versions of imported modules that pass
         self._graded = ""  # the name of the latest problem
-        self._closed = self._superseded = False
-        self._running: tuple[str, Submission] | None = None  # what is being graded, and the name of its problem
+        self._closed = False
+        self._running: Submission | None = None  # what is being graded
+        self._superseded = deque[Submission](maxlen=KEPT_SUPERSEDED)
         self._grading, self._changing = threading.Lock(), threading.RLock()
         self._background = ThreadPoolExecutor(1, thread_name_prefix="resident")
         self._started, self._worked, self._gradings = time(), monotonic(), 0
@@ -141,8 +144,10 @@ class Resident:
                 self._passed.clear()
             shared = Shared(kept.reference, kept.drawn(options.seed), self._passed)
             with self._changing:
+                if self._is_superseded(submission):
+                    raise SupersededError
                 self._ahead.stop()
-                self._superseded, self._running = False, (problem.name, submission)
+                self._running = submission
                 self._spares.resume()
             try:
                 report = judge.grade(kept.problem, submission, self._spares, options, shared, listener)
@@ -154,19 +159,19 @@ class Resident:
                     raise ClosedError
                 kept.forget()
                 self.prepare(kept.problem)
-                if self._superseded:
+                if self._is_superseded(submission):
                     raise SupersededError
             return report
 
-    def supersede(self, problem: Problem, submission: Submission | None = None) -> None:
-        """Ends the grading of the same problem, if one is running. It raises SupersededError.
-
-        With a submission, only the grading of another text is ended.
-        """
+    def supersede(self, submission: Submission) -> None:
+        """Ends the grading of this very object, which then raises SupersededError, also if it has not begun yet."""
         with self._changing:
-            if self._running and self._running[0] == problem.name and self._running[1] != submission:
-                self._superseded = True
+            self._superseded.append(submission)
+            if self._running is submission:
                 self._spares.end()
+
+    def _is_superseded(self, submission: Submission) -> bool:
+        return any(each is submission for each in self._superseded)
 
     def refresh(self) -> None:
         """Restarts everything if a problem or a solution has changed. Raises NewCodeError if code has."""

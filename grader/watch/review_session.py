@@ -9,7 +9,7 @@ from grader.practice import short_form
 from grader.practice.review import ReviewSpace, clock_text, summary
 from grader.practice.schedule import CORE, RATINGS
 from grader.problem import Problem
-from grader.resident.resident import Resident
+from grader.resident.grade_queue import Judge
 from grader.watch.watch_session import WatchSession
 
 
@@ -26,12 +26,12 @@ class ReviewSession(WatchSession):
         self,
         space: ReviewSpace,
         problem: Problem,
-        resident: Resident,
+        judge: Judge,
         changed: Callable[[], None],
         *,
         poll: bool = False,
     ) -> None:
-        super().__init__(space, problem, resident, changed, poll=poll)
+        super().__init__(space, problem, judge, changed, poll=poll)
         self.reviews = space
 
     def open(self, problem: Problem, *, followed: str = "") -> None:

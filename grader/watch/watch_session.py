@@ -5,6 +5,7 @@ import shlex
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import watchfiles
@@ -12,15 +13,14 @@ import watchfiles
 from commandline.errors import CommandError, UsageError
 from grader.course import catalog, page
 from grader.course.workspace import Workspace
-from grader.errors import ClosedError, SupersededError
-from grader.judge import bundled_outputs, judge
 from grader.judge import submission as submission_
-from grader.judge.judge import Listener
-from grader.judge.verdict import CheckResult, Report, Verdict
+from grader.judge.submission import Submission
+from grader.judge.verdict import CheckResult, Report
 from grader.practice import reminders
 from grader.problem import Problem
 from grader.resident import grade_file
-from grader.resident.resident import NewCodeError, Resident
+from grader.resident.grade_queue import Begun, Failed, Graded, GradeQueue, Judge, News, Request
+from grader.resident.resident import NewCodeError
 
 DEBOUNCE, QUIET = 200, 50  # milliseconds: the longest wait for further changes, and the silence that ends it earlier
 POLL = 300  # milliseconds between two looks at the folder, where the system reports no changes
@@ -58,24 +58,24 @@ class WatchSession:
     follows = True  # whether it changes to a problem whose file is saved
 
     def __init__(
-        self, space: Workspace, problem: Problem, resident: Resident, changed: Callable[[], None], *, poll: bool = False
+        self, space: Workspace, problem: Problem, judge: Judge, changed: Callable[[], None], *, poll: bool = False
     ) -> None:
         self.space, self.state = space, State(problem)
-        self._resident, self._changed, self._poll = resident, changed, poll
+        self._queue, self._changed, self._poll = GradeQueue(judge), changed, poll
         self._names, self._due, self.followed = {str(problem.name)}, "", ""
         self._graded: dict[str, tuple[int, int]] = {}  # the stamps of the files that were graded last
-        self._closed, self._wanted, self._changing = threading.Event(), threading.Event(), threading.Lock()
+        self._closed, self._changing = threading.Event(), threading.Lock()
 
     def start(self) -> None:
         """Starts to watch, and grades the file. Raises UsageError if the file cannot be created."""
         self.open(self.state.problem)
-        for target in (self._watch, self._grade_when_wanted, self._look_up_due):
+        for target in (self._watch, self._look_up_due):
             threading.Thread(target=target, daemon=True).start()
 
     def close(self) -> None:
         """Ends the session. A grading that is running has no result."""
         self._closed.set()
-        self._wanted.set()
+        self._queue.close()
 
     def open(self, problem: Problem, *, followed: str = "") -> None:
         """Changes to a problem, and grades its file, which is created from the stub if it is missing. Raises
@@ -84,6 +84,7 @@ class WatchSession:
         `followed` is a sentence on why, if the learner has not asked for it.
         """
         self.space.add(problem)
+        self._queue.withdraw(self.file)
         self.followed = followed
         with self._changing:
             self._names, self.state = {str(problem.name)}, State(problem)
@@ -91,8 +92,9 @@ class WatchSession:
         self._changed()
 
     def grade(self) -> None:
-        """Grades the file soon, or again after the grading that is running."""
-        self._wanted.set()
+        """Grades the file soon, and ends the grading of an older text of it."""
+        problem = self.state.problem
+        self._queue.request(Request(problem, self.space, partial(self._publish, problem)))
 
     def banner(self) -> str:
         """A line below the problem's title; empty if there is nothing to say."""
@@ -187,9 +189,6 @@ class WatchSession:
             # Looking misses a second save in the same second, and one before the first look.
             if changes or self._stamps() != self._graded:
                 self.grade()
-                problem = self.state.problem
-                with contextlib.suppress(CommandError, submission_.UnreadableSubmissionError):
-                    self._resident.supersede(problem, self._read(problem))
 
     def _is_watched(self, change: object, path: str) -> bool:
         name = Path(path).stem
@@ -200,7 +199,8 @@ class WatchSession:
         many."""
         for problem in (catalog.load(name) for name in sorted(saved)):
             with contextlib.suppress(CommandError, submission_.UnreadableSubmissionError):
-                if self._read(problem).sources[problem.name].strip() != catalog.stub_text(problem).strip():
+                text = submission_.read(problem, self.space.file(problem), self.space.modules).sources[problem.name]
+                if text.strip() != catalog.stub_text(problem).strip():
                     file = self.space.file(problem).name
                     self.open(problem, followed=f"{file} was saved: watching problem {problem.label} now.")
                     return
@@ -214,55 +214,32 @@ class WatchSession:
                 stamps[name] = (status.st_mtime_ns, status.st_size)
         return stamps
 
-    def _grade_when_wanted(self) -> None:
-        while self._wanted.wait() and not self._closed.is_set():
-            self._wanted.clear()
-            problem = self.state.problem
-            self._graded = self._stamps()
-            self._show(problem, lambda state: State(state.problem, grading=True, report=state.report))
-            try:
-                done = State(problem, report=self._report(problem))
-            except ClosedError:
-                return
-            except SupersededError:
-                continue
-            except NewCodeError:
-                done = State(problem, outdated=True)
-            except CommandError as error:
-                done = State(problem, error=str(error))
-            except Exception as error:
-                done = State(problem, error=f"Internal error (not your fault): {type(error).__name__}: {error}")
-            self._show(problem, lambda state, done=done: done)  # type: ignore[misc]
+    def _publish(self, problem: Problem, news: News) -> None:
+        """Shows what happens to a grading of the problem, and records its verdict. Raises UsageError."""
+        match news:
+            case Begun():
+                self._graded = self._stamps()
+                self._show(problem, lambda state: State(problem, grading=True, report=state.report))
+            case Submission(sources=sources):
+                self._watch_imports(problem, {str(problem.name), *sources})
+            case CheckResult():
+                self._show(problem, lambda state: replace(state, checks=(*state.checks, news)))
+            case str():
+                self._show(problem, lambda state: replace(state, note=news))
+            case Graded():
+                grade_file.remember(self.space, news.report, news.digest)
+                self._show(problem, lambda _: State(problem, report=news.report))
+            case Failed(NewCodeError()):
+                self._show(problem, lambda _: State(problem, outdated=True))
+            case Failed():
+                self._show(problem, lambda _: State(problem, error=str(news.error)))
 
-    def _report(self, problem: Problem) -> Report:
-        """The verdict on the problem's file as it is now, which is also remembered. Raises CommandError."""
-        bundled_outputs.check_gradable(problem)
-        file, digest = self.space.file(problem), self.space.digest(problem)
-
-        def note(text: str) -> None:
-            self._show(problem, lambda state: replace(state, note=text))
-
-        def add(result: CheckResult) -> None:
-            self._show(problem, lambda state: replace(state, checks=(*state.checks, result)))
-
-        try:
-            with contextlib.suppress(OSError):
-                if not file.stat().st_size:  # many editors empty a file before they write it
-                    self._closed.wait(DEBOUNCE / 1000)
-            source = self._read(problem)
-        except submission_.UnreadableSubmissionError as error:
-            report = judge.refused(problem, file.name, Verdict.ERROR, str(error))
-        else:
-            names = {str(problem.name), *source.sources}
-            if names != self._names:
+    def _watch_imports(self, problem: Problem, names: set[str]) -> None:
+        """Watches the files with these names: that of the problem, and those that it imports."""
+        with self._changing:
+            if self.state.problem is problem and names != self._names:
                 self._names = names
                 self._graded = {name: self._graded.get(name, stamp) for name, stamp in self._stamps().items()}
-            report = self._resident.grade(problem, source, listener=Listener(note, add))
-        grade_file.remember(self.space, report, digest)
-        return report
-
-    def _read(self, problem: Problem) -> submission_.Submission:
-        return submission_.read(problem, self.space.file(problem), self.space.modules)
 
     def _show(self, problem: Problem, new: Callable[[State], State]) -> None:
         """Replaces the state, unless another problem has been opened meanwhile."""

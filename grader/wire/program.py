@@ -15,7 +15,8 @@ MAX_INPUTS = 1024
 CASE = "case:"  # the case's arrays
 FILE = "file:"  # files
 SAVED = "saved:"  # arrays of the probe that ran first, in another process
-STATE = "numbers of the state"  # an array of a case for the probe that runs first, in place of the seed
+STATE = "numbers of the state"
+"""The name of an array of a case for the probe that runs first, in place of the seed."""
 ROWS = "rows:"  # and arrays of the case, among measures: the program must take them row by row
 _MODULE, _SENT = "module", "sent:"
 
@@ -38,10 +39,15 @@ Source = Literal["case", "filled", "positive", "made", "sent"]
 
 @dataclass(frozen=True)
 class Input:
-    """An array that a program takes: one of the case's, one filled by its path, one that a function in INPUTS of
-    `probes.py` makes from the case where the program runs, or one that the worker sent along.
+    """An array that a program takes.
 
-    `positive` fills the state of an optimizer.
+    Attributes:
+        source: Where its numbers come from: `case` is an array of the case, `filled` a parameter that is filled by its
+            path, `positive` the same for the state of an optimizer, `made` what a function in INPUTS of `probes.py`
+            makes from the case where the program runs, `sent` what the worker sent along.
+        name: Its name there: a key of the case, a path, or the name of the function.
+        shape: Its shape.
+        dtype: The name of its dtype.
     """
 
     source: Source
@@ -52,10 +58,15 @@ class Input:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A program as portable StableHLO bytecode, where its inputs come from, and the names of its outputs.
+    """A traced program.
 
-    `devices` is the number that it runs on. `sent` are arrays that the worker computed itself and that the program
-    takes.
+    Attributes:
+        module: The program as portable StableHLO bytecode.
+        inputs: Where its inputs come from, in order.
+        outputs: The paths of its outputs, in order.
+        devices: The number of devices that it runs on.
+        notes: Sentences for the learner.
+        sent: Arrays that the worker computed itself and that the program takes.
     """
 
     module: bytes
@@ -66,7 +77,7 @@ class Program:
     sent: Sequence[Leaf] = ()
 
     def frame(self) -> Frame:
-        """The frame in which a worker sends this program."""
+        """Returns the frame in which a worker sends this program."""
         fields = {"inputs": [list(asdict(item).values()) for item in self.inputs], "outputs": list(self.outputs),
                   "devices": self.devices, "notes": list(self.notes)}  # fmt: skip
         module = Leaf(_MODULE, "uint8", np.frombuffer(self.module, np.uint8))

@@ -34,7 +34,8 @@ _BYTES = {
 }
 FEW = 4  # numbers: a loss and the number of targets fit, and no part of a model in a case is as small
 _COLLECTIVE = re.compile(
-    r"= (.*?) (all-gather|all-reduce|all-to-all|collective-broadcast|collective-permute|ragged-all-to-all|reduce-scatter)"
+    r"= (.*?) (all-gather|all-reduce|all-to-all|collective-broadcast|collective-permute|"
+    r"ragged-all-to-all|reduce-scatter)"
     r"(?:-start)?\((.*)"
 )
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")

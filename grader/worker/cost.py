@@ -20,15 +20,15 @@ from grader.worker.stablehlo import ir
 Functions = Mapping[str, Any]  # of a module, by name: the body of a reduction may call one
 
 MOVES = """
-    all_gather all_to_all bitcast_convert broadcast broadcast_in_dim call case collective_broadcast collective_permute
-    complex composite concatenate constant func get_tuple_element if imag iota optimization_barrier pad partition_id real
-    replica_id reshape return reverse slice transpose tuple while
+    all_gather all_to_all bitcast_convert broadcast broadcast_in_dim call case collective_broadcast
+    collective_permute complex composite concatenate constant func get_tuple_element if imag iota
+    optimization_barrier pad partition_id real replica_id reshape return reverse slice transpose tuple while
 """.split()
 BY_ELEMENT = """
-    abs add and atan2 cbrt ceil clamp compare convert cosine count_leading_zeros divide exponential exponential_minus_one floor
-    is_finite log log_plus_one logistic maximum minimum multiply negate not or popcnt power reduce_precision remainder
-    rng_bit_generator round_nearest_afz round_nearest_even rsqrt select shift_left shift_right_arithmetic shift_right_logical sign
-    sine sqrt subtract tan tanh xor
+    abs add and atan2 cbrt ceil clamp compare convert cosine count_leading_zeros divide exponential
+    exponential_minus_one floor is_finite log log_plus_one logistic maximum minimum multiply negate not or popcnt
+    power reduce_precision remainder rng_bit_generator round_nearest_afz round_nearest_even rsqrt select shift_left
+    shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor
 """.split()
 ASSOCIATIVE = [f"stablehlo.{name}" for name in ("add", "multiply", "minimum", "maximum", "and", "or", "xor")]
 COMPUTED_PLACES = ("dynamic_slice", "dynamic_update_slice", "gather")  # these move numbers, which count

@@ -18,6 +18,7 @@ from grader.worker import annotations, cost, stablehlo
 from grader.worker.stablehlo import ir
 
 LOOP = "stablehlo.while"
+"""The name of the operation of a loop."""
 BRANCHES = ("stablehlo.case", "stablehlo.if")
 MANUAL = "sdy.manual_computation"
 NAME = "counter_"  # and the number of a loop's counter: the name of the loop in the compiled program
@@ -229,7 +230,8 @@ class _Instrumented:
         return new.results[len(kinds) - 1]
 
     def _constant(self, numbers: list[int], where: Any) -> Any:
-        value = ir.DenseElementsAttr.get(np.array(numbers, np.int64), type=self.type.element_type)  # type: ignore[call-overload]
+        values: Any = np.array(numbers, np.int64)
+        value = ir.DenseElementsAttr.get(values, type=self.type.element_type)
         return ir.Operation.create("stablehlo.constant", [self.type], [], {"value": value}, ip=where).results[0]
 
 

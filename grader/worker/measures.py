@@ -76,7 +76,13 @@ class Compiled:
 
 @dataclass(frozen=True, eq=False)
 class Execution:
-    """A compiled program, and the arguments and the case that it is measured on."""
+    """A compiled program, and what it is measured on.
+
+    Attributes:
+        compiled: The compiled program.
+        arguments: The arrays that it runs on, in the order of its inputs.
+        case: The case that they are of.
+    """
 
     compiled: Compiled
     arguments: list[Any]
@@ -339,7 +345,6 @@ def _cache_bytes(execution: Execution) -> Any:
     return np.int64(max(0, int(_carried_bytes(execution)) - _bytes_left_out(execution)))
 
 
-# Each returns a number, or numbers by name.
 MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "temporary_bytes": _temporary_bytes,
     "operations": _operations,
@@ -360,6 +365,7 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "carried_bytes": _carried_bytes,
     "cache_bytes": _cache_bytes,
 }
+"""The measures of a program by name. Each returns a number, or numbers by name."""
 
 
 def measure(execution: Execution, names: Sequence[str], own: Mapping[str, OwnMeasure]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from grader.worker.pytrees import BadOutputError, described, fill_state
 from grader.worker.tracing import Given, as_outside_jit, given, is_array, is_tracing_error, numbers, trace, untraceable
 
 Arrays = dict[str, Any]
+"""Arrays by path: what a probe's program returns."""
 Say = Callable[[int, int, float], None]
 
 
@@ -36,24 +37,37 @@ class ConstructedError(BaseException):
 
 @dataclass(frozen=True)
 class Reading:
-    """The result of a probe: arrays by path, or the program that gives them, and notes for the learner."""
+    """The result of a probe.
+
+    Attributes:
+        arrays: The arrays to compare by path.
+        notes: Sentences for the learner.
+        numeric: Whether the gradient was computed by finite differences, which are less exact.
+        program: The program that gives the arrays when a witness runs it.
+        files: A folder whose files are sent along.
+    """
 
     arrays: Arrays = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    numeric: bool = False  # the gradient was computed by finite differences, which are less exact
-    program: Program | None = None  # gives the arrays when a witness runs it
-    files: Path | None = None  # a folder, whose files are sent along
+    numeric: bool = False
+    program: Program | None = None
+    files: Path | None = None
 
 
 @dataclass
 class Subject:
     """A loaded file as probes see it.
 
-    `eager` says that this process knows the numbers of the case and runs the code itself, because it cannot be traced;
-    what it then measures of itself is worth nothing. `memo` caches everything that depends only on a case's numbers and
-    shapes. `received` is the folder of files that another process left for this probe. `ask` sends a question to the
-    check's partner and returns its answer; both are JSON. It raises BadOutputError if the partner refuses the question.
-    `say(step, steps, loss)` reports the progress of a long run.
+    Attributes:
+        problem: The problem that the file is graded for.
+        namespace: What the file defines by name.
+        eager: Whether this process knows the numbers of the case and runs the code itself, because it cannot be traced.
+            What it then measures of itself is worth nothing.
+        memo: A cache of everything that depends only on a case's numbers and shapes.
+        received: The folder of files that another process left for this probe.
+        say: A function `say(step, steps, loss)` that reports the progress of a long run.
+        ask: A function that sends a question to the check's partner and returns its answer; both are JSON. It raises
+            BadOutputError if the partner refuses the question.
     """
 
     problem: Problem
@@ -65,7 +79,7 @@ class Subject:
     ask: Callable[[Any], Any] = lambda question: None
 
     def attribute(self, name: str) -> Any:
-        """The function or class `name` of the file. Raises BadEntryError, which suggests a similar name."""
+        """Returns the function or class `name` of the file. Raises BadEntryError, which suggests a similar name."""
         former = next((entry.formerly for entry in self.problem.entries if entry.name == name), "")
         if name not in self.namespace and former in self.namespace:
             name = former
@@ -87,7 +101,10 @@ class Subject:
         return value
 
     def once(self, what: str, case: Case, make: Callable[[], Any]) -> Any:
-        """The result of `make`, computed once for all cases with the same numbers and shapes. `what` identifies it."""
+        """Returns the result of `make`, computed once for all cases with the same numbers and shapes.
+
+        `what` identifies it.
+        """
         key = (what, static(case))
         if key not in self.memo:
             self.memo[key] = make()
@@ -109,7 +126,10 @@ class Subject:
         return result
 
     def save(self, path: str, *args: Any) -> None:
-        """Calls the entry `save`. Raises BadOutputError if nothing is at `path` when it returns."""
+        """Calls the entry `save` with `path` and `args`.
+
+        Raises BadOutputError if nothing is at `path` when it returns.
+        """
         self.call("save", path, *args)
         if not Path(path).exists():
             raise BadOutputError(
@@ -234,7 +254,7 @@ def check_arguments(target: Any, call: str, *args: Any, **kwargs: Any) -> None:
 def static(case: Case) -> tuple[Any, ...]:
     """The parts of a case that determine a trace: its numbers, and the shapes and dtypes of its arrays."""
     return tuple(
-        (key, value.shape, np.dtype(value.dtype).str) if is_array(value) else (key, value)  # type: ignore[union-attr]
+        (key, value.shape, np.dtype(value.dtype).str) if is_array(value) else (key, value)
         for key, value in case.values.items()
     )
 

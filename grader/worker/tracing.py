@@ -29,32 +29,43 @@ class UntraceableError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """An array that a probe hands to a program without knowing its numbers."""
+    """An array that a probe hands to a program without knowing its numbers.
+
+    Attributes:
+        source: Where its numbers come from, as in Input.
+        name: Its name there.
+        shape: Its shape.
+        dtype: Its dtype.
+        value: The numbers of an array that is sent along; None for any other.
+        sharding: Its sharding; None for one device.
+    """
 
     source: Source
     name: str
     shape: tuple[int, ...]
     dtype: Any
-    value: Any = None  # of an array that is sent along
+    value: Any = None
     sharding: Any = None
 
     @property
     def ndim(self) -> int:
+        """Returns the number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """Returns the number of elements."""
         return int(np.prod(self.shape))
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def spec(self) -> Any:
-        """The array as tracing sees it."""
+        """Returns the array as tracing sees it: shape, dtype and sharding."""
         return jax.ShapeDtypeStruct(self.shape, self.dtype, sharding=self.sharding)  # type: ignore[no-untyped-call]
 
     def numbers(self, case: Case) -> Any:
-        """The array's numbers in a case."""
+        """Returns the array's numbers in `case`. Raises UntraceableError if they exist only where programs run."""
         if self.source == "sent":
             return self.value
         if self.source == "case":
@@ -65,7 +76,7 @@ class Given:
 
 
 def given(case: Case, key: str) -> Given:
-    """The case's array `key`, whether or not its numbers are known here."""
+    """Returns the array `key` of `case`, whether or not its numbers are known here."""
     array: Any = case.values[key]
     return Given("case", key, tuple(array.shape), array.dtype)
 

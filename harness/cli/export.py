@@ -10,7 +10,6 @@ from harness.cli.options import no_pieces_option, open_run, prepare_jax, root_op
 from harness.config import HUGGING_FACE
 from harness.errors import UsageError
 
-DTYPES = ("float32", "bfloat16", "float16")
 GGUF = ".gguf"
 
 
@@ -19,7 +18,9 @@ GGUF = ".gguf"
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
 @click.option("--to", metavar="DIR|FILE.gguf", type=click.Path(path_type=Path),
               help="New folder for the model, or file for llama.cpp.")  # fmt: skip
-@click.option("--dtype", type=click.Choice(DTYPES), help="Numbers of the file. [default: float32, or those of hf:DIR]")
+@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]),
+              help="Of the parameters. [default: that of the model in Hugging Face's format that the run started from, "
+              "or float32]")  # fmt: skip
 @click.option("--adapters", is_flag=True, help="Write the adapters of the run alone, for PEFT.")
 @step_option
 @no_pieces_option
@@ -31,9 +32,10 @@ def export(
     """Write a model and its tokenizer to a folder for transformers, or to a file for llama.cpp.
 
     The settings of a run decide the layout, such as that of GPT-2, Llama or Qwen. Adapters are merged, or with
-    --adapters written alone. A run that learned from dialogues takes its chat template along. A run with pieces uses
-    your export_gpt2 from problem 28 instead. MODEL may also be hf:DIR or hf:ORG/NAME: adapters of PEFT are merged
-    into their base.
+    --adapters written alone. A model that came in Hugging Face's format keeps its config, its dtype and the files of
+    its tokenizer. A run that learned from dialogues takes its chat template along. A run with pieces uses your
+    export_gpt2 from problem 28 instead. MODEL may also be hf:DIR or hf:ORG/NAME: adapters of PEFT are merged into
+    their base.
     """
     target = to or folder
     if target is None or (to and folder):
@@ -54,10 +56,10 @@ def export(
     try:
         with new_folder(beside) as unfinished:
             if is_imported:
-                said = _write_imported(run_name, unfinished, dtype)
+                said = _write_imported(run_name, unfinished, dtype or "")
             else:
                 session = open_run(root, run_name, no_pieces=no_pieces)
-                said = _write_run(session, run_name, unfinished, dtype, step, adapters=adapters)
+                said = _write_run(session, run_name, unfinished, dtype or "", step, adapters=adapters)
         if is_file:
             _write_file(beside, target)
     finally:
@@ -68,15 +70,14 @@ def export(
 
 def _write_file(folder: Path, target: Path) -> None:
     """Writes the model of a folder as one file, which is moved into place when it is complete."""
-    from harness.data.model_files import read_json
     from harness.hugging_face.gguf_file import write_gguf
 
     file = folder / target.name
-    write_gguf(folder, file, read_json(folder / "config.json").get("dtype", DTYPES[0]))
+    write_gguf(folder, file)
     file.replace(target)
 
 
-def _write_imported(name: str, folder: Path, dtype: str | None) -> str:
+def _write_imported(name: str, folder: Path, dtype: str) -> str:
     """Writes a model in Hugging Face's format again, with its adapters merged. Returns what was exported."""
     from harness.data.hub import model_folder
     from harness.hugging_face.export import write_again
@@ -85,20 +86,24 @@ def _write_imported(name: str, folder: Path, dtype: str | None) -> str:
     return f"{name} to {{target}}"
 
 
-def _write_run(session: Any, name: str, folder: Path, dtype: str | None, step: int | None, *, adapters: bool) -> str:
+def _write_run(session: Any, name: str, folder: Path, dtype: str, step: int | None, *, adapters: bool) -> str:
     """Writes the model of a run, or its adapters. Returns what was exported."""
     from harness.data.hub import base_of, model_folder, name_of
     from harness.hugging_face.adapters import write_adapters
     from harness.hugging_face.export import find_layout, write_model
     from harness.pieces.assemble import export_model
-    from harness.run.state import load_state
+    from harness.run.run_session import log_to_stderr
+    from harness.run.state import load_state, origin
 
     config, pieces = session.config, session.pieces
     if adapters and (pieces or not config.lora_rank):
         raise UsageError(f"--adapters needs a run that trained adapters without pieces; {name} did not.")
     if pieces and dtype:
-        raise UsageError(f"--dtype is not valid with pieces; the run {name} is exported by your export_gpt2.")
-    layout = None if pieces else find_layout(config)
+        raise UsageError("--dtype is not for runs with pieces: export_gpt2 writes the parameters.")
+    if adapters and dtype:
+        raise UsageError("--dtype is not for adapters, which are written as they were trained.")
+    source = None if pieces else origin(session.run, config, log_to_stderr)
+    layout = None if pieces else source.layout if source else find_layout(config)
     step, state = load_state(session, step)
     model = session.functions.model(state)
     if pieces:
@@ -116,5 +121,5 @@ def _write_run(session: Any, name: str, folder: Path, dtype: str | None, step: i
             folder=folder,
         )  # fmt: skip
         return f"the adapters of run {name}, step {step}, to {{target}}"
-    write_model(config, session.tokenizer, model, folder, session.template, dtype or DTYPES[0])
+    write_model(config, session.tokenizer, model, folder, session.template, source, dtype)
     return f"run {name}, step {step}, to {{target}} in {layout.title} layout"

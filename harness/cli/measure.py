@@ -18,6 +18,7 @@ from harness.cli.options import (
     prepare_jax,
     root_option,
 )
+from harness.config import Config
 from harness.errors import UsageError
 from harness.presets import preset
 from harness.settings import typed_settings
@@ -40,6 +41,8 @@ set_option = click.option(
     help="Directory of the traces. [default: profiles/RUN]",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--estimate", is_flag=True, help="Calculate memory and time instead; reads no data, runs no step.")
+@click.option("--device", "device_name", metavar="D", help="With --estimate: for another device, such as H100.")
 @set_option
 @root_option
 def profile(
@@ -49,15 +52,23 @@ def profile(
     steps: int,
     folder: Path | None,
     as_json: bool,
+    estimate: bool,
+    device_name: str | None,
     settings: tuple[str, ...],
     root: Path,
 ) -> None:
     """Profile the train step of RUN, or of a preset.
 
-    Prints the time by operation and by part of the model, the FLOP utilization and the memory, for two batch sizes.
-    Writes a trace for Perfetto and TensorBoard. The run does not change.
+    Prints the time by part of the model, the FLOP utilization and the memory, for two batch sizes.
+    Writes a trace for Perfetto and TensorBoard. The run does not change. With
+    --estimate, prints what a run would take, before it is started.
     """
     prepare_jax()
+    if estimate:
+        _estimate(root, run_name, preset_name, device_name, typed_settings(settings, {}), as_json=as_json)
+        return
+    if device_name:
+        raise UsageError("--device needs --estimate; a profile is of this machine's devices.")
     import jax
 
     from commandline.text import counted
@@ -65,7 +76,7 @@ def profile(
     from harness.run.step_profile import profile as measure
     from harness.run.step_profile import table
 
-    # A program from the cache may have been compiled from the same operations on other lines.
+    # A program from the cache may have been compiled from the same operations in other scopes.
     jax.config.update("jax_compilation_cache_include_metadata_in_key", True)
     base = open_to_measure(root, run_name, preset_name, typed_settings(settings, {}))
     config = base.config
@@ -138,15 +149,57 @@ def open_to_measure(
 ) -> Any:
     """The session of a run, or by a preset, with other settings. Raises UsageError if there is no such run or
     preset."""
-    from harness.run.folder import Run
     from harness.run.run_session import ignore, open_session
+
+    run, config = _named(root, run_name, preset_name)
+    return open_session(run, config.with_options(typed), pieces_of(run, config, pieces_folder), log=ignore)
+
+
+def _named(root: Path, run_name: str | None, preset_name: str | None) -> tuple[Any, Config]:
+    """A run with its settings, or a preset's. Raises UsageError if there is no such run or preset."""
+    from harness.run.folder import Run
 
     if run_name and preset_name:
         raise UsageError("A run has settings of its own; name a run or a preset, not both.")
     # No run has a name with a dot in front, so nothing is written or read there.
     run = Run.find(root, run_name) if run_name else Run(root / ".measured")
-    config = run.config() if run_name else preset(preset_name or "pocket")
-    return open_session(run, config.with_options(typed), pieces_of(run, config, pieces_folder), log=ignore)
+    return run, run.config() if run_name else preset(preset_name or "pocket")
+
+
+def _estimate(
+    root: Path, run_name: str | None, preset_name: str | None, device_name: str | None, typed: dict[str, str], *,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Prints what the train steps of a run, or of a preset, take on devices of this machine or on others."""
+    import math
+
+    import jax
+
+    from commandline.text import counted
+    from harness.run.estimate import advice, estimate, table, with_vocabulary
+    from harness.run.hardware import device_here, device_named
+
+    _, config = _named(root, run_name, preset_name)
+    config = dataclasses.replace(with_vocabulary(config.with_options(typed)), reward="")
+    if device_name:  # emulated, so that shardings are those of the mesh
+        device = device_named(device_name, config.dtype)
+        config = dataclasses.replace(config, mesh="1x1" if config.mesh == "auto" else config.mesh)
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_num_cpu_devices", math.prod(config.mesh_shape or (1,)))
+    else:
+        device = device_here(config.dtype)
+    found = estimate(config, device)
+    if as_json:
+        values = dataclasses.asdict(found)
+        click.echo(json.dumps({**values, "config": run_name or preset_name or "pocket", "step": found.step}, indent=1))
+        return
+    click.echo(
+        f"{run_name or preset_name or 'pocket'}: {found.tokens:,} tokens in a step, on "
+        f"{counted(found.devices, 'device')} ({device.name})"
+    )
+    click.echo(table(found))
+    if sentence := advice(found):
+        terminal.echo(sentence)
 
 
 def _with_batch_size(session: Any, batch_size: int) -> Any:

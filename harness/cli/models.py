@@ -3,7 +3,7 @@
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -13,11 +13,13 @@ import click
 
 from commandline import files, terminal
 from commandline.text import counted
+from harness.cli import stories
 from harness.cli.options import (
     DATA_HELP,
     chart_file,
     field_option,
     no_pieces_option,
+    open_imported,
     open_model,
     open_run,
     pieces_option,
@@ -25,11 +27,12 @@ from harness.cli.options import (
     root_option,
     step_option,
 )
-from harness.config import HUGGING_FACE
+from harness.config import HUGGING_FACE, MESSAGES
 from harness.errors import UsageError
 from harness.rl_config import CacheConfig
 from harness.settings import typed_settings
 
+IMPORTED_ROWS = 8  # of an imported model's context, which are evaluated at a time
 _SAMPLING_OPTIONS = (
     click.option("--temperature", type=float, default=0.8, show_default=True, help="0 is greedy."),
     click.option(
@@ -109,14 +112,22 @@ def sample(
         terminal.echo(note, err=True)
     alone = number == 1  # shown token by token
     samples = [session.tokens(model, ids, sampling)] if alone else session.samples(model, [ids] * number, sampling)
+    answers, length = session.template is not None, 0
+
+    def counted_tokens(tokens: Iterable[int]) -> Iterator[int]:
+        nonlocal length
+        for length, token in enumerate(tokens, 1):  # noqa: B007
+            yield token
+
     for index, tokens in enumerate(samples):
         if index:
             click.echo("\n" + "-" * 8)
-        click.echo(prompt, nl=session.template is not None)
-        for text in until(stream_text(tokenizer, iter(tokens)), stops):
-            click.echo(text, nl=False)
-            sys.stdout.flush()
-        click.echo()
+        told = until(stream_text(tokenizer, counted_tokens(tokens)), stops)
+        stories.tell(told, prompt, apart=answers)
+    ended = [stories.ending(length, max_tokens, "answer" if answers else "story")] if alone else []
+    likelier = f"--seed {seed + 1}, --temperature {temperature / 2:g} for likelier words" if temperature else ""
+    others = f"Others: {likelier or '--temperature 0.8'}, or the playground of `grade web`."
+    stories.close(" ".join([*ended, others]))
 
 
 @click.command()
@@ -138,7 +149,7 @@ def chat(
     prepare_jax()
     from commandline.progress import working
     from harness.model.sampling import Sampling
-    from harness.run.chat import GREETING, GREETING_OF_DIALOGUES, Chat
+    from harness.run.chat import Chat, Prompt, greeting
     from harness.run.signals import noted
 
     sampling = Sampling(temperature, top_k, top_p, seed, max_tokens, min_p)
@@ -146,23 +157,30 @@ def chat(
     chat = Chat(session, model, sampling, system, stops)
     with working("compiling"):
         chat.warm_up()
-    terminal.echo(GREETING_OF_DIALOGUES if session.template else GREETING)
+    terminal.echo(greeting(session))
     for line in _typed_lines():
         try:
+            wrapping = stories.Wrapping()
             with noted(signal.SIGINT) as interrupted:
                 for text in chat.answer(line):
-                    click.echo(text, nl=False)
+                    shown = wrapping.add(text)
+                    click.echo(
+                        stories.set_off(shown + wrapping.rest()) if isinstance(text, Prompt) else shown, nl=False
+                    )
                     sys.stdout.flush()
                     if interrupted:
                         break
+            click.echo(wrapping.rest(), nl=False)
             if chat.ended:
                 return
         except UsageError as error:
             terminal.echo(str(error), err=True)
             continue
         except KeyboardInterrupt:
-            pass
+            interrupted = [True]
         click.echo()
+        if chat.tokens and not interrupted and (not session.template or chat.tokens == max_tokens):
+            stories.close(f"{stories.ending(chat.tokens, max_tokens, 'story')} /again writes another one.")
 
 
 def _typed_lines() -> Iterator[str]:
@@ -205,7 +223,8 @@ def playground(run_name: str, root: Path) -> None:
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="Of the answers; 0 is greedy.")
 @click.option("--system", metavar="TEXT", help="Text before each question. [default: that of the run]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
-              help="A setting of the cache, with --task: cache_blocks, cache_block_size or cache_rows. Repeatable.")  # fmt: skip
+              help="A setting of the cache, with --task: cache_blocks, cache_block_size or cache_rows. "
+                   "Repeatable.")  # fmt: skip
 @step_option
 @no_pieces_option
 @root_option
@@ -223,13 +242,14 @@ def evaluate(
     no_pieces: bool,
     root: Path,
 ) -> None:
-    """Evaluate a run on all validation data: loss, bits per byte.
+    """Evaluate a model: loss and bits per byte of a text, or problems solved.
 
-    Also prints the losses of a bigram and a unigram model. With --task, evaluates it on problems that are held out from
-    training; then MODEL may also be hf:DIR or hf:ORG/NAME.
+    A run is evaluated on all of its validation data, or on all of other data with --data; also prints the losses of a
+    bigram and a unigram model of its own. With --task, on problems that are held out from training. MODEL may also be
+    hf:DIR or hf:ORG/NAME, with --data or --task.
     """
-    if task is None and run_name.startswith(HUGGING_FACE):
-        raise UsageError(f"{run_name} is evaluated on a task; name one with --task.")
+    if task is None and spec is None and run_name.startswith(HUGGING_FACE):
+        raise UsageError(f"{run_name} has no data of its own; name a text with --data, or a task with --task.")
     if task is not None:
         if spec or field:
             raise UsageError("--task needs no --data and no --field.")
@@ -245,9 +265,19 @@ def evaluate(
     import jax
 
     from harness.data.batches import check_tokenizer
-    from harness.run.state import load_state
+    from harness.data.sources import is_generated
+    from harness.run.state import base_state, load_state
 
-    session = open_run(root, run_name, no_pieces=no_pieces, eval_batches=0)
+    is_run = not run_name.startswith(HUGGING_FACE)
+    if is_run:
+        session = open_run(root, run_name, no_pieces=no_pieces, eval_batches=0)
+    elif no_pieces or step is not None:
+        raise UsageError(f"--step and --no-pieces need a run; {run_name} is none.")
+    else:
+        session = open_imported(run_name)
+        packing = "padded" if field == MESSAGES else "packed"  # as in a run that is fine-tuned from it
+        config = replace(session.config, packing=packing, batch_size=IMPORTED_ROWS, eval_batches=0)
+        session = replace(session, config=config)
     if spec is not None:
         session = session.evaluated_on(spec, field or session.config.field)
     elif field is not None:
@@ -256,16 +286,22 @@ def evaluate(
     if spec is not None:
         for note in (*data.notes, *check_tokenizer(session.config, data)):
             terminal.echo(note, err=True)
-    step, state = load_state(session, step)
+    if is_run:
+        step, state = load_state(session, step)
+        named = f"Run {run_name}, step {step}"
+    else:
+        state, named = base_state(session), run_name
     with jax.set_mesh(session.mesh):
         loss, measured = session.measure(state)
     tokens, name = data.validation, f"{data.name}, " if spec else ""
     if session.config.has_pairs:
-        click.echo(f"Run {run_name}, step {step}, on {name}{counted(len(session.validation_windows), 'pair')}")
+        click.echo(f"{named}, on {name}{counted(len(session.validation_windows), 'pair')}")
         for key, value in {"loss": loss, **measured}.items():
             click.echo(f"  {key.replace('_', ' '):<17}{value:.4f}")
         return
-    click.echo(f"Run {run_name}, step {step}, on {name}{len(tokens.ends):,} stories of {len(tokens):,} tokens")
+    number = len(tokens.ends)
+    texts = f"{number:,} stories" if is_generated(spec or session.config.data) else counted(number, "text")
+    click.echo(f"{named}, on {name}{texts} of {len(tokens):,} tokens")
     click.echo(f"  loss           {loss:.4f} nats per token")
     click.echo(f"  perplexity     {math.exp(min(loss, 700)):.3f}")
     if (bits := session.bits_per_byte(loss)) is not None:

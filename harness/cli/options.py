@@ -41,7 +41,7 @@ _MACHINE_OPTIONS = (
     click.option(
         "--log",
         metavar="NAMES",
-        help="Trackers, separated by commas: csv, tensorboard, wandb. Example: csv,tensorboard.",
+        help="Trackers, separated by commas: tensorboard, wandb.",
     ),
     click.option(
         "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any setting; see `harness settings`. Repeatable."
@@ -146,30 +146,36 @@ def open_model(
         raise UsageError(f"--no-pieces needs a run; {name} has no pieces.")
     if step is not None:
         raise UsageError(f"--step needs a run; {name} has no checkpoints.")
-    from harness.data.dialogues import has_template
-    from harness.data.hub import holder
     from harness.pieces.load import load_pieces
-    from harness.presets import unchanged
-    from harness.run.folder import Run
-    from harness.run.run_session import ignore, log_to_stderr, open_session
+    from harness.run.run_session import log_to_stderr
 
-    folder, base = imported(name)
-    config = unchanged(base, f"{HUGGING_FACE}{folder}")
-    if (
-        holder(folder, "tokenizer.json") / "tokenizer.json"
-    ).exists():  # also where it is that of GPT-2, which might have to be downloaded
-        config = dataclasses.replace(config, tokenizer=config.base)
-    if has_template(folder):
-        config = dataclasses.replace(config, chat=config.base, packing="padded")
     pieces = None if pieces_folder is None else load_pieces(pieces_folder)
-    # A folder of a run that there is not: nothing is trained.
-    session = open_session(Run(folder / "untrained"), config, pieces, log=ignore)
+    session = open_imported(name, pieces)
     model = base_model(session)  # before any piece is said to run it: a model may be refused
     if pieces is not None:
-        lines = [line for line in pieces.describe(config) if line.startswith(_SAMPLED) and ": yours" in line]
+        lines = [line for line in pieces.describe(session.config) if line.startswith(_SAMPLED) and ": yours" in line]
         for line in lines or ["None of these pieces is a part of this model."]:
             log_to_stderr(f"  {line}")
     return session, model, None
+
+
+def open_imported(name: str, pieces: Any = None) -> Any:
+    """The session of a model in Hugging Face's format, on one device; nothing is trained. Raises UsageError."""
+    from harness.data.dialogues import has_template
+    from harness.data.hub import holder
+    from harness.presets import unchanged
+    from harness.run.folder import Run
+    from harness.run.run_session import ignore, open_session
+
+    folder, base = imported(name)
+    config = unchanged(base, f"{HUGGING_FACE}{folder}")
+    # Also where it is that of GPT-2, which might have to be downloaded
+    if (holder(folder, "tokenizer.json") / "tokenizer.json").exists():
+        config = dataclasses.replace(config, tokenizer=config.base)
+    if has_template(folder):
+        config = dataclasses.replace(config, chat=config.base, packing="padded")
+    # A folder of a run that there is not.
+    return open_session(Run(folder / "untrained"), config, pieces, log=ignore)
 
 
 def open_run(root: Path, run_name: str, *, no_pieces: bool = False, **changes: Any) -> Any:

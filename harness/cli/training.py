@@ -2,12 +2,14 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from commandline import terminal
+from harness.cli import stories
 from harness.cli.options import (
     DATA_HELP,
     TOKENIZER_HELP,
@@ -21,13 +23,12 @@ from harness.cli.options import (
 )
 from harness.config import HUGGING_FACE, MESSAGES, PLAIN, TASK, TRAIN, Config
 from harness.errors import UsageError
-from harness.presets import fine_tuning, preference_tuning, preset, reinforcement
-from harness.processes import Processes
+from harness.presets import fine_tuning, is_pretrained, preference_tuning, preset, reinforcement
 from harness.settings import typed_settings
 
 
 @click.command()
-@click.option("--run", "name", metavar="NAME", help="Name of the run. [default: the preset's name]")
+@click.option("--run", "name", metavar="NAME", help="Name of the run. [default: that of the data, or of the preset]")
 @click.option(
     "--preset",
     "preset_name",
@@ -58,13 +59,38 @@ def train(
     """
     from harness.run.folder import Run
 
-    run = Run(root / _checked(name or preset_name or "pocket"))
+    start, typed = preset(preset_name or "pocket"), typed_settings(settings, flags)
+    run = Run(root / _checked(name or _default_name(start, preset_name, typed)))
+    if name is None and run.config_file.exists():
+        _check_data(run, start, typed)
     # Without a preset, the options change the settings that an existing run already has.
     resumes = run.config_file.exists() and not preset_name
-    config = run.config() if resumes else preset(preset_name or "pocket")
-    config = config.with_options(typed_settings(settings, flags))
-    if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
+    config = (run.config() if resumes else start).with_options(typed)
+    _start(coordinator, processes, process)
+    if session := _train(run, config, pieces_folder, quiet=quiet):
         _report(session)
+
+
+def _default_name(start: Config, preset_name: str | None, typed: dict[str, str]) -> str:
+    """The name of a run without --run: that of its data, with a preset that is typed; of a preset's own data, the
+    preset's."""
+    from harness.data.sources import short_name
+
+    data = short_name(typed.get("data", start.data))
+    if not data or data == short_name(start.data):
+        return start.preset
+    return f"{data}-{preset_name}" if preset_name else data
+
+
+def _check_data(run: Any, start: Config, typed: dict[str, str]) -> None:
+    """Raises UsageError if a command without --run would continue a run that was trained on other data than it
+    names."""
+    trained, named = run.config().data, typed.get("data", start.data)
+    if trained != named:
+        raise UsageError(
+            f"The run {run.folder} was trained on {trained}, not on {named}. Resume it with `harness resume "
+            f"{run.folder.name}`, or start another run with --run NAME."
+        )
 
 
 @click.command()
@@ -87,7 +113,8 @@ def resume(
     config = run.config().with_machine_settings(typed_settings(settings, flags))
     if steps is not None and steps != config.steps:
         config = config.extended(steps)
-    if session := _train(run, config, None, joined(coordinator, processes, process), quiet=quiet):
+    _start(coordinator, processes, process)
+    if session := _train(run, config, None, quiet=quiet):
         _report(session)
 
 
@@ -96,7 +123,8 @@ def resume(
 @click.option("--run", "name", metavar="NAME", help="Name of the run. [default: BASE-tuned]")
 @click.option("--data", metavar="S", help=DATA_HELP)
 @field_option
-@click.option("--chat", "dialogues", metavar="FILE.jsonl", help='Dialogues, of which only the answers are learned: records '
+@click.option("--chat", "dialogues", metavar="FILE.jsonl", help='Dialogues, of which only the answers are learned: '
+                                                                'records '
               'with "messages", each with "role" and "content".')  # fmt: skip
 @click.option(
     "--template", metavar="T", help="Chat template: plain, a Jinja file, or hf:DIR. [default: that of BASE, or plain]"
@@ -106,7 +134,7 @@ def resume(
     "--targets",
     "lora_targets",
     metavar="PARTS",
-    help="Parts with adapters, of attn, mlp, embed and head. [default: all]",
+    help="Parts with adapters, of attn, mlp, embed and head. [default: all, or attn,mlp of a pretrained BASE]",
 )
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
 @pieces_option
@@ -145,21 +173,23 @@ def finetune(
     elif template is not None:
         raise UsageError("--template needs --chat.")
     flags["data"] = data
-    config = fine_tuning(base_config, spelled, typed_settings(settings, flags))
+    typed = typed_settings(settings, flags)
+    _start(coordinator, processes, process)
+    config = _tuning(fine_tuning, run, base_config, spelled, typed)
     pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
-    if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
+    if session := _train(run, config, pieces_folder, quiet=quiet):
         _report(session)
 
 
 @click.command()
 @click.argument("base_name", metavar="BASE")
-@click.option("--pairs", "pairs_file", metavar="FILE.jsonl", required=True, help='Records with the answers "chosen" and '
-              '"rejected", and their "prompt".')  # fmt: skip
+@click.option("--pairs", "pairs_file", metavar="FILE.jsonl", required=True,
+              help='Records with the answers "chosen" and "rejected", and their "prompt".')  # fmt: skip
 @click.option("--run", "name", metavar="NAME", help="Name of the run. [default: BASE-dpo]")
 @click.option("--beta", "dpo_beta", type=float, metavar="X", help="How near to BASE the model stays. [default: 0.1]")
 @click.option("--template", metavar="T", help="Chat template, as in finetune. [default: that of BASE, or plain]")
 @click.option("--lora", "lora_rank", type=int, metavar="R", help="Train adapters of rank R instead of all parameters.")
-@click.option("--targets", "lora_targets", metavar="PARTS", help="Parts with adapters. [default: all]")
+@click.option("--targets", "lora_targets", metavar="PARTS", help="Parts with adapters, as in finetune.")
 @click.option("--steps", type=int, metavar="N", help="Training steps in total.")
 @pieces_option
 @machine_options
@@ -179,10 +209,34 @@ def dpo(
     run = Run(root / _checked(name or f"{base.folder.resolve().name}-dpo"))
     chat = template or _template_of(base, base_config, spelled, otherwise=PLAIN)
     typed = typed_settings(settings, {**flags, "data": pairs_file, "chat": chat})
-    config = preference_tuning(base_config, spelled, typed)
+    _start(coordinator, processes, process)
+    config = _tuning(preference_tuning, run, base_config, spelled, typed)
     pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
-    if session := _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet):
+    if session := _train(run, config, pieces_folder, quiet=quiet):
         _report(session)
+
+
+def _tuning(tuning: Callable[..., Config], run: Any, base: Config, name: str, typed: dict[str, str]) -> Config:
+    """The settings of a kind of tuning of a base. Says those of a new run of a pretrained model, and computes it in
+    bfloat16 where there is more than a CPU."""
+    import jax
+
+    from harness.hugging_face.parameters import count
+    from harness.run.run_session import log_to_stderr
+
+    size = count(base.model)
+    if not is_pretrained(base, name, size):
+        return tuning(base, name, typed, size)
+    exists = run.config_file.exists()
+    if name.startswith(HUGGING_FACE) and "dtype" not in typed:
+        fast = "bfloat16" if jax.default_backend() in ("gpu", "tpu") else base.dtype
+        typed = {**typed, "dtype": run.config().dtype if exists else fast}
+    config = tuning(base, name, typed, size)
+    if not exists:
+        names = ("learning_rate", "context", "dtype", *(["lora_targets"] if config.lora_rank else []))
+        chosen = ", ".join(f"{name}={getattr(config, name)}" for name in names)
+        log_to_stderr(f"A pretrained model of {size:,} parameters: {chosen}. Other settings: --set KEY=VALUE.")
+    return config
 
 
 def _found_base(base_name: str, root: Path) -> tuple[Any, Config, str]:
@@ -319,7 +373,8 @@ def rl(
     own = {"reward": reward or f"{TASK}{task}", "batch_size": str(rows)} | typed_settings(settings, flags)
     config = reinforcement(base_config, spelled, own)
     pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
-    session = _train(run, config, pieces_folder, joined(coordinator, processes, process), quiet=quiet)
+    _start(coordinator, processes, process)
+    session = _train(run, config, pieces_folder, quiet=quiet)
     if session is None:
         return
     _report(session, err=as_json)
@@ -332,15 +387,24 @@ def rl(
         click.echo(json.dumps({**reward_summary(session), "validation_before": before, "validation_after": after}))
 
 
-def _train(run: Any, config: Config, pieces_folder: Path | None, processes: Processes, *, quiet: bool) -> Any:
-    """Trains a run. Returns its session after the last step in the first process, otherwise None."""
-    if processes.several:
-        processes.join()
+def _start(coordinator: str | None, processes: str, process: int | None) -> None:
+    """Joins the processes that train together, if there are several, and sets up JAX."""
+    named = joined(coordinator, processes, process)
+    if named.several:
+        named.join()
     prepare_jax()
+
+
+def _train(run: Any, config: Config, pieces_folder: Path | None, *, quiet: bool) -> Any:
+    """Trains a run. Returns its session after the last step in the first process, otherwise None."""
     from harness.processes import first_alone, is_first
+    from harness.run.hardware import described_devices
     from harness.run.loop import train as run_training
     from harness.run.run_session import log_to_stderr, open_session
 
+    log_to_stderr(described_devices())
+    if run.config_file.exists():  # a run ends by the schedule that it began with
+        config = dataclasses.replace(config, schedule_start=run.config().schedule_start)
     pieces = pieces_of(run, config, pieces_folder)
     for line in pieces.describe(config) if pieces else ():
         log_to_stderr(f"  {line}")
@@ -365,7 +429,11 @@ def _report(session: Any, *, err: bool = False) -> None:
         if session.config.reward and count() == 1:
             before = sample_text(session, session.functions.model(initial_state(session)[0]))
             samples = {f"A sample from {session.config.base}, before": before, f"After {step} updates": sample}
+        begins = session.prompt
         for title, text in samples.items():
-            click.echo(f"\n{title}:\n\n{text}", err=err)
+            click.echo(f"\n{title}:\n", err=err)
+            prompt = begins if text.startswith(begins) else ""
+            stories.tell([text.removeprefix(prompt)], prompt, err=err)
     click.echo(err=err)
-    terminal.echo(f"More samples: `harness sample {session.run.folder.name}`", err=err)
+    name = session.run.folder.name
+    terminal.echo(f"More samples: `harness sample {name}`, or the playground of `grade web`.", err=err)

@@ -4,13 +4,13 @@ One in five writers works a sum out, digit by digit from the right. The others g
 model of this text has learned both ways. Reinforcement learning finds out which one is rewarded.
 """
 
+import hashlib
 import random
-
-from harness.data.held_out import is_held_out
 
 VERSION = "b3eaa96528a72e3b"  # what a run records of its texts; another one for other texts
 WORKED = 0.2  # the share of writers who work a sum out
 OFF = 10  # a guess is at most so far from the sum
+HELD_OUT_ONE_IN = 10  # problems
 
 
 def draw_sum(rng: random.Random, *, held_out: bool) -> tuple[int, int]:
@@ -59,3 +59,11 @@ def text(index: int, held_out: bool) -> str:
     if rng.random() < WORKED:
         return question(a, b) + worked(a, b) + answered(a + b)
     return question(a, b) + answered(a + b + rng.choice((-1, 1)) * rng.randint(1, OFF))
+
+
+def is_held_out(name: str) -> bool:
+    """Whether the problem with this name is held out from training: by a digest of the name, one in ten is.
+
+    A property of each problem, so that no list of them has to be kept.
+    """
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % HELD_OUT_ONE_IN == 0

@@ -1,7 +1,7 @@
 """Batches of token ids for the train step: shuffled, sharded by process, prefetched and resumable, with Grain."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grain
@@ -9,8 +9,10 @@ import numpy as np
 from jaxtyping import Int32
 
 from commandline.text import counted
-from harness.config import Config
-from harness.data.token_files import CONTEXT, FITS, REJECTED, Prepared, Tokens
+from harness.config import HUGGING_FACE, TRAIN, Config
+from harness.data.sources import is_generated
+from harness.data.token_files import CONTEXT, FITS, MARKS, REJECTED, Prepared, Tokens
+from harness.data.train_tokenizer import fitting_size
 from harness.errors import UsageError
 
 # In rows, an id below 0 is no target. Padding is no token, so the logits of a padding input are ignored. Numbers below
@@ -20,6 +22,7 @@ from harness.errors import UsageError
 PADDING = -1
 UNLEARNED = -2
 FIRST = -(1 << 30)
+SHORTEST = 16  # tokens of a context that is worth a try
 STORIES_AT_ONCE = 1000  # whose rows are filled together
 EPOCHS = 1 << 31  # more than any run; Grain cannot count the batches of endless epochs if a batch has one row
 
@@ -50,6 +53,19 @@ class Windows:
         first_row = np.repeat(np.cumsum(rows) - rows, rows)
         starts = np.repeat(story_starts, rows) + (np.arange(rows.sum()) - first_row) * context
         return cls(tokens, context, vocab_size, starts, np.minimum(starts + context + 1, np.repeat(tokens.ends, rows)))
+
+    @classmethod
+    def of_stories(cls, config: Config, tokens: Tokens) -> "Windows":
+        """The padded windows of a split. Those of dialogues that have no target are left out: nothing is learned of
+        them, and a step of such rows alone would change the model by its momentum and decay."""
+        if not config.has_dialogues:
+            return cls.padded(tokens, config.context, config.vocab_size)
+        windows = cls.padded(tokens.restarted(), config.context, config.vocab_size)
+        offsets = np.cumsum([0, *map(len, tokens.files)])
+        places = [np.flatnonzero(file < CONTEXT) + start for file, start in zip(tokens.files, offsets, strict=False)]
+        learned = np.concatenate([*places, [len(tokens)]])
+        has_target = learned[np.searchsorted(learned, windows.starts + 1)] < windows.stops
+        return replace(windows, starts=windows.starts[has_target], stops=windows.stops[has_target])
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -133,13 +149,13 @@ class PairRows:
         rows = np.full((2, self.context + 1), PADDING, np.int32)
         start, middle, stop = self.starts[index], self.middles[index], self.stops[index]
         for row, (first, last) in zip(rows, ((start, middle), (middle, stop)), strict=True):
-            row[: last - first] = row_ids(self.tokens[int(first) : int(last)] & ~np.uint32(REJECTED))
+            row[: last - first] = row_ids(self.tokens[int(first) : int(last)])
         return rows
 
 
 def row_ids(stored: np.ndarray) -> Int32[np.ndarray, "N"]:
     """Tokens as they are stored, as a row has them."""
-    ids = (stored & ~CONTEXT).astype(np.int32)
+    ids = (stored & ~MARKS).astype(np.int32)
     return np.where(stored >= CONTEXT, UNLEARNED - ids, ids)
 
 
@@ -206,8 +222,9 @@ def make_windows(config: Config, tokens: Tokens) -> Windows | SegmentRows | Pair
     """The windows of a split, packed, padded or in segments as the config says, or its pairs of rows."""
     if config.has_pairs:
         return PairRows.of(tokens, config.context)
-    make = Windows.packed if config.packing == "packed" else Windows.padded
-    windows = make(tokens, config.context, config.vocab_size)
+    if config.packing == "packed":
+        return Windows.packed(tokens, config.context, config.vocab_size)
+    windows = Windows.of_stories(config, tokens)
     return SegmentRows.of(windows) if config.packing == "segments" else windows
 
 
@@ -231,7 +248,8 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
         if isinstance(rows, PairRows):
             notes += _check_pairs(config, part, rows)
             continue
-        notes.append(part.summary())
+        if config.has_dialogues:
+            notes += _on_targets(config, part)
         _check_size(config, part, len(rows), batch=1 if prepared.parts else config.batch_size)
         if isinstance(rows, SegmentRows):
             notes.append(
@@ -240,12 +258,15 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
         notes += check_tokenizer(config, part)
     if config.has_pairs:
         return notes
-    ends = prepared.train.ends
+    ends = (prepared.train.restarted() if config.has_dialogues else prepared.train).ends
     longer = int((np.diff(ends, prepend=0) > config.context + 1).sum())
     if config.packing != "packed" and longer:
-        texts = "dialogues" if config.has_dialogues else "stories"
+        texts = "stories" if is_generated(config.data) else "texts"
+        texts = "texts of dialogues" if config.has_dialogues else texts
         notes.append(
             f"{longer:,} of {len(ends):,} {texts} exceed the context of {config.context} and are split across rows."
+            if len(ends) > 1
+            else f"The text exceeds the context of {config.context} and is split across rows."
         )
     return notes
 
@@ -267,6 +288,27 @@ def _check_pairs(config: Config, part: Prepared, rows: PairRows) -> list[str]:
     return [numbers, *([f"{longer} than the context of {config.context} and left out."] if left_out else [])]
 
 
+def _on_targets(config: Config, part: Prepared) -> list[str]:
+    """A sentence on the rows of dialogues that have no target. Raises UsageError if a split has no others."""
+    notes = []
+    for split, purpose in ((part.train, "training"), (part.validation, "validation")):
+        split = split.restarted()
+        every = len(Windows.padded(split, config.context, config.vocab_size))
+        left_out = every - len(Windows.of_stories(config, split))
+        longest = int(np.diff(split.ends, prepend=0).max(initial=0)) - 1
+        if every and left_out == every:
+            raise UsageError(
+                f"{part.name}: no row for {purpose} has a part of an answer. Use a context of more than "
+                f"{config.context} tokens, up to {longest}, that of the longest dialogue, or shorter questions."
+            )
+        if left_out:
+            notes.append(
+                f"{part.name}: {left_out:,} of {counted(every, 'row')} for {purpose} have no part of an answer and "
+                f"are left out. A context of {longest} holds each dialogue as a whole."
+            )
+    return notes
+
+
 def _check_size(config: Config, part: Prepared, count: int, batch: int) -> None:
     """Raises UsageError, which says how much is needed, if there is less than a window, or are fewer windows than a
     batch has."""
@@ -275,10 +317,16 @@ def _check_size(config: Config, part: Prepared, count: int, batch: int) -> None:
         return
     needed = round((batch * config.context + 1) / (1 - min(config.validation_fraction, 0.99)))
     have = "less than one window" if tokens <= config.context else counted(count, "window")
-    smaller = f", or fewer rows with --set batch_size={count}" if 0 < count < batch and tokens > config.context else ""
+    other = [f"a text of at least about {needed:,} tokens"]
+    # The context of a run's model cannot be set, nor that of one that has learned positions.
+    is_free = not config.base or (config.base.startswith(HUGGING_FACE) and config.positions != "learned")
+    if is_free and (shorter := min((tokens - 1) // batch, config.context - 1)) >= SHORTEST:
+        other.append(f"a shorter context with --set context={shorter}")
+    if 0 < count < batch and tokens > config.context:
+        other.append(f"fewer rows with --set batch_size={count}")
     raise UsageError(
         f"{part.name} has {counted(tokens, 'token')} for training: {have} of {config.context} tokens, and a step takes "
-        f"{counted(batch, 'window')}. Use a text of at least about {needed:,} tokens{smaller}."
+        f"{counted(batch, 'window')}. Use {', or '.join(other)}."
     )
 
 
@@ -297,9 +345,12 @@ def check_tokenizer(config: Config, part: Prepared) -> list[str]:
         return [
             f"{said} It comes from the base, which has hardly seen such text. A run without a base can have its own."
         ]
+    size = fitting_size(sum(part.bytes))
+    if config.tokenizer == f"{TRAIN}{size}":  # it fits as well as any
+        return []
     return [
-        f"{said} Train one on this text with --tokenizer train:4096 and a new --run NAME, or with "
-        f"`harness tokenizer train {part.name}`, which writes a file for several runs."
+        f"{said} Train one on this text with --tokenizer {TRAIN}{size} and another --run NAME, or with "
+        f"`harness tokenizer train {part.name} --vocab {size}`, which writes a file for several runs."
     ]
 
 

@@ -10,7 +10,7 @@ from harness.errors import HarnessError, UsageError
 
 ADAPTERS = "adapter_config.json"  # in a folder that holds changes of a model, in the format of PEFT
 MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")  # ORG/NAME
-FILES = ["*.json", "*.safetensors"]
+FILES = ["*.json", "*.safetensors", "*.jinja", "merges.txt", "tokenizer.model"]
 
 
 def model_folder(name: str) -> Path:

@@ -9,29 +9,38 @@ import re
 from collections.abc import Callable, Collection, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import tiktoken
 
 from commandline import invocation
 from harness.data.model_files import read_json, read_text
-from harness.data.tokenizer_json import END_OF_TEXT, UnsupportedError, check_ids, special_tokens, unspelled
+from harness.data.tokenizer_json import (
+    END_OF_TEXT,
+    FileTokenizer,
+    UnsupportedError,
+    check_ids,
+    special_tokens,
+    unspelled,
+)
 from harness.errors import UsageError
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # a token of byte fallback
 
 
-class PackageTokenizer(tiktoken.Encoding):
+class PackageTokenizer(FileTokenizer):
     """A tokenizer of the package `tokenizers`: the part of an encoding that the harness and the pieces call.
 
     The token that ends a text is called `<|endoftext|>`, whatever the file calls it. `content` is the text of
-    tokenizer.json, `end` the file's own name of that token, and `begin` has the ids that the file puts before a text.
+    tokenizer.json, and `end` the file's own name of that token.
     """
 
     def __init__(self, file: Path, special: dict[str, int]):
         import tokenizers
 
         self.content = read_text(file)
+        if json.loads(self.content)["model"].get("dropout"):
+            raise UnsupportedError("splits words at random (dropout)")
         self.eot_id = special[END_OF_TEXT]
         self.name = "hf-" + hashlib.sha256(f"{self.content}{self.eot_id}".encode()).hexdigest()[:12]
         self._special = special
@@ -44,13 +53,12 @@ class PackageTokenizer(tiktoken.Encoding):
         self._texts = {token: text for text, token in self._ids.items()}
         check_ids([*self._texts])
         self.end = self._texts[self.eot_id]
-
-    @cached_property
-    def begin(self) -> list[int]:
-        """The ids that the file's template puts before a text, such as that of `<s>`."""
-        with_them, alone = (self._all.encode("a", add_special_tokens=both).ids for both in (True, False))
-        starts = (i for i in range(len(with_them)) if with_them[i : i + len(alone)] == alone)
-        return list(with_them[: next(starts, 0)])
+        with_them, alone = (list(self._all.encode("a", add_special_tokens=both).ids) for both in (True, False))
+        places = range(len(with_them) - len(alone) + 1)
+        start = next((i for i in places if with_them[i : i + len(alone)] == alone), None)
+        if start is None:
+            raise UnsupportedError("does not write each text")
+        self.begin, self.after = with_them[:start], with_them[start + len(alone) :]
 
     @property
     def eot_token(self) -> int:
@@ -153,10 +161,11 @@ def read_by_package(file: Path, reason: UnsupportedError) -> PackageTokenizer:
 
 
 def begin_of(tokenizer: tiktoken.Encoding) -> list[int]:
-    """The ids that stand before each text. An encoding of tiktoken has none."""
-    return tokenizer.begin if isinstance(tokenizer, PackageTokenizer) else []
+    """The ids that stand before each text: those of the file that the tokenizer was read from."""
+    return tokenizer.begin if isinstance(tokenizer, FileTokenizer) else []
 
 
-def content_of(tokenizer: tiktoken.Encoding) -> dict[str, Any] | None:
-    """The content of tokenizer.json that a tokenizer was read from, if the package reads it."""
-    return json.loads(tokenizer.content) if isinstance(tokenizer, PackageTokenizer) else None
+def end_of(tokenizer: tiktoken.Encoding) -> list[int]:
+    """The ids that stand after each text: those of its file, with the token that ends a text as the last one."""
+    after, end = tokenizer.after if isinstance(tokenizer, FileTokenizer) else [], tokenizer.eot_token
+    return after if after[-1:] == [end] else [*after, end]

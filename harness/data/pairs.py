@@ -6,7 +6,7 @@ import numpy as np
 import tiktoken
 
 from harness.data.dialogues import Template
-from harness.data.token_files import CONTEXT, REJECTED
+from harness.data.token_files import CONTEXT, REJECTED, RESTART
 
 
 def tokenize_pair(template: Template, text: str, tokenizer: tiktoken.Encoding) -> np.ndarray:
@@ -21,7 +21,9 @@ def tokenize_pair(template: Template, text: str, tokenizer: tiktoken.Encoding) -
 
 
 def _last_answer(tokens: np.ndarray) -> np.ndarray:
-    """The tokens of a dialogue, of which only those of the last answer are learned."""
+    """The tokens of a dialogue, of which only those of the last answer are learned: without earlier texts, where the
+    template writes the dialogue in several."""
+    tokens = tokens[[0, *np.flatnonzero(tokens & RESTART)][-1] :] & ~RESTART
     learned = np.flatnonzero(tokens < CONTEXT)
     is_gap = np.diff(learned) > 1
     start = learned[1:][is_gap][-1] if is_gap.any() else learned[0]

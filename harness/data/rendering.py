@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 SECONDS = 20  # for one call; templates take less than a millisecond
 MOST_CHARACTERS = 1 << 24  # of what a template writes in one call
@@ -24,6 +24,14 @@ class RenderingError(Exception):
     """Why there is no text. The message is the rest of a sentence that begins with the template."""
 
 
+class Rendered(NamedTuple):
+    """What a template wrote, and which parts of it are answers, by its tag `{% generation %}`: where each starts and
+    stops."""
+
+    text: str
+    answers: list[tuple[int, int]]
+
+
 class _Renderer:
     """The process, started when it is first needed, and again after a template has exceeded a limit."""
 
@@ -32,7 +40,7 @@ class _Renderer:
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
 
-    def ask(self, template: str, each: list[dict[str, Any]]) -> list[str]:
+    def ask(self, template: str, each: list[dict[str, Any]]) -> list[Rendered]:
         """What the template writes with each of these variables. Raises RenderingError."""
         request = json.dumps({"template": template, "each": each}).encode() + b"\n"
         with self._lock:
@@ -58,7 +66,7 @@ class _Renderer:
         answer = json.loads(line)
         if "error" in answer:
             raise RenderingError(answer["error"])
-        return [str(text) for text in answer["texts"]]
+        return [Rendered(text, [(start, stop) for start, stop in answers]) for text, answers in answer["texts"]]
 
     def _start(self) -> None:
         if self._process is not None:
@@ -97,7 +105,7 @@ _renderer = _Renderer()
 atexit.register(_renderer.close)
 
 
-def render(template: str, each: list[dict[str, Any]]) -> list[str]:
+def render(template: str, each: list[dict[str, Any]]) -> list[Rendered]:
     """What a template writes with each of these variables, which JSON can hold. With none of them, it is only compiled.
 
     Raises RenderingError if the template is not valid, fails, or exceeds a limit.
@@ -107,25 +115,19 @@ def render(template: str, each: list[dict[str, Any]]) -> list[str]:
 
 def _serve(most_characters: int) -> None:
     """Answers the requests on stdin, a line of JSON each, until it ends."""
-    import jinja2
-    import jinja2.sandbox
+    written = _Written(most_characters)
+    environment = _environment(written)
+    compiled: dict[str, Any] = {}
 
-    def refuse(message: str) -> None:
-        raise jinja2.TemplateError(message)
-
-    # The one that transformers uses.
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    environment.globals["raise_exception"] = refuse
-    compiled: dict[str, jinja2.Template] = {}
-
-    def answer(request: dict[str, Any]) -> list[str]:
+    def answer(request: dict[str, Any]) -> list[tuple[str, list[tuple[int, int]]]]:
         template = compiled.get(request["template"])
         if template is None:
             template = compiled[request["template"]] = environment.from_string(request["template"])
         texts, left = [], most_characters
         for variables in request["each"]:
-            texts.append("".join(_limited(template.generate(variables), left)))
-            left -= len(texts[-1])
+            written.length, written.most, written.answers = 0, left, []
+            texts.append(("".join(written.counted(template.generate(variables))), written.answers))
+            left -= written.length
         return texts
 
     for line in sys.stdin.buffer:
@@ -141,13 +143,80 @@ def _serve(most_characters: int) -> None:
         sys.stdout.flush()
 
 
-def _limited(parts: Iterator[str], most: int) -> Iterator[str]:
-    length = 0
-    for part in parts:
-        length += len(part)
-        if length > most:
-            raise ValueError(f"it writes more than {MOST_CHARACTERS:,} characters")
-        yield part
+class _Written:
+    """What one text has so far: its characters, of which there may be `most`, and where its answers are."""
+
+    def __init__(self, most: int):
+        self.length, self.most = 0, most
+        self.answers: list[tuple[int, int]] = []
+
+    def counted(self, parts: Iterator[str]) -> Iterator[str]:
+        """The parts of a text. Raises ValueError if they are too long."""
+        for part in parts:
+            self.length += len(part)
+            if self.length > self.most:
+                raise ValueError(f"it writes more than {MOST_CHARACTERS:,} characters")
+            yield part
+
+
+def _environment(written: _Written) -> Any:
+    """Jinja as transformers sets it up for chat templates (`chat_template_utils.py` there): the same tags, filters and
+    functions."""
+    from datetime import datetime
+
+    import jinja2
+    import jinja2.ext
+    import jinja2.sandbox
+
+    class Generation(jinja2.ext.Extension):
+        """The tag `{% generation %}`, around what an assistant writes."""
+
+        tags = {"generation"}  # noqa: RUF012 - as in the base class
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            return jinja2.nodes.CallBlock(self.call_method("_noted"), [], [], body).set_lineno(line)
+
+        def _noted(self, caller: Any) -> str:
+            text = str(caller())
+            written.answers.append((written.length, written.length + len(text)))
+            return text
+
+    class Namespace(jinja2.utils.Namespace):
+        """A namespace without names that Python uses itself."""
+
+        def __init__(*args: Any, **names: Any):
+            self, *others = args
+            given = dict(*others, **names)
+            for name in given:
+                _check_name(name)
+            jinja2.utils.Namespace.__init__(self, given)
+
+        def __setitem__(self, name: str, value: Any) -> None:
+            _check_name(name)
+            super().__setitem__(name, value)
+
+    def _check_name(name: Any) -> None:
+        if isinstance(name, str) and name.startswith("_"):
+            refuse(f"a namespace has no attribute {name!r}")
+
+    def refuse(message: str) -> None:
+        raise jinja2.TemplateError(message)
+
+    def tojson(
+        value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False
+    ) -> str:
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
+    )
+    environment.filters["tojson"] = tojson
+    environment.globals |= {
+        "raise_exception": refuse, "namespace": Namespace, "strftime_now": lambda form: datetime.now().strftime(form),
+    }  # fmt: skip
+    return environment
 
 
 if __name__ == "__main__":

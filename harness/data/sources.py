@@ -2,6 +2,7 @@
 weights."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +18,7 @@ from harness.errors import UsageError
 READING = (
     1  # part of the key of files: another number after a change of what is read from the same bytes, or of the split
 )
+PACKED = (".gz", ".zst")  # after the suffix of a format
 OWN_BEGINNINGS = ("pocket", "tinystories")  # their stories begin with "Once upon a time" often enough
 
 
@@ -58,8 +60,8 @@ def open_source(spec: str, validation_fraction: float, field: str = "text") -> S
     tables. Raises UsageError if there is no such source.
     """
     fraction = Fraction(str(validation_fraction))
-    if (name := spec.partition(":")[0]) in GENERATORS:
-        count, generator = _count(spec), GENERATORS[name]
+    if is_generated(spec):
+        count, generator = _count(spec), GENERATORS[spec.partition(":")[0]]
 
         def generated(seen: Seen) -> Iterator[Part]:
             each = ((index, in_validation(index, fraction)) for index in range(count))
@@ -123,6 +125,30 @@ def _weighted(part: str) -> Weighted:
     if not 0 < weight < float("inf"):
         raise UsageError(f"--data {part} is not valid; a weight must be more than 0.")
     return Weighted(spec, weight)
+
+
+def is_generated(spec: str) -> bool:
+    """Whether `spec` names texts that the harness generates."""
+    return spec.partition(":")[0] in GENERATORS
+
+
+def short_name(spec: str) -> str:
+    """What a run on these data is called: the names of their files or folders without suffixes, or of a generator.
+
+    Empty if no part of a path has a letter or a digit.
+    """
+    return "-".join(filter(None, (_short(source.spec) for source in split_spec(spec))))
+
+
+def _short(spec: str) -> str:
+    """The last part of a path that names something, without suffix; `*` and `**` of a pattern do not."""
+    if is_generated(spec):
+        return spec.partition(":")[0]
+    for part in reversed(spec.replace("\\", "/").split("/")):
+        stem = Path(part).stem if Path(part).suffix not in PACKED else Path(Path(part).stem).stem
+        if name := re.sub(r"[^\w.-]+", "-", stem).strip("-."):
+            return name
+    return ""
 
 
 def in_validation(index: int, fraction: Fraction) -> bool:

@@ -20,19 +20,23 @@ from commandline.progress import progress, working
 from commandline.text import counted
 from harness.data.conversations import first_question
 from harness.data.formats import Part, Seen
-from harness.data.package_tokenizer import begin_of
+from harness.data.package_tokenizer import begin_of, end_of
 from harness.data.sources import Source
 from harness.data.split import Dealer, Writer
 from harness.errors import HarnessError, UsageError
 
-FORMAT = 3  # of the cached files; version 1 lacked some stories, version 2 what is said of them
+# Of the cached files. Version 1 lacked some stories, version 2 what is said of them, version 3 had other rows of
+# dialogues, and version 4 is from before pairs of them.
+FORMAT = 5
 ENCODE_BATCH = 4096  # texts
 ENCODE_CHARACTERS = 1 << 22  # of the texts encoded together
 FITS = 2.0  # bytes per token, below which a tokenizer was made for other text
 LONGEST_BEGINNING = 200  # characters of a text that are remembered
 SPLITS = ("train", "validation")
 CONTEXT = np.uint32(1 << 31)  # the bit of a token that is read, and not learned
+RESTART = np.uint32(1 << 30)  # the bit of the first token of another text of the same dialogue
 REJECTED = np.uint32(1 << 29)  # the bit of the first token of the second dialogue of a pair
+MARKS = CONTEXT | RESTART | REJECTED  # all bits of a stored token that are not its id
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,12 @@ class Tokens:
 
     def __len__(self) -> int:
         return int(self.ends[-1]) if len(self.ends) else 0
+
+    def restarted(self) -> "Tokens":
+        """The tokens of dialogues with an end before each `RESTART` as well."""
+        offsets = np.cumsum([0, *map(len, self.files)])
+        starts = [np.flatnonzero(file & RESTART) + start for file, start in zip(self.files, offsets, strict=False)]
+        return Tokens(self.files, np.union1d(self.ends, np.concatenate([np.empty(0, np.int64), *starts])))
 
     @classmethod
     def joined(cls, every: list["Tokens"]) -> "Tokens":
@@ -207,7 +217,7 @@ def _write(
         files.callback(validation.close)
         for parts, encoded in _encode(source.read(seen), tokenizer, tokenize):
             for part, ids in zip(parts, encoded, strict=True):
-                max_id = max(max_id, int(np.max(ids & ~(CONTEXT | REJECTED) if dialogues else ids, initial=0)))
+                max_id = max(max_id, int(np.max(ids & ~MARKS if dialogues else ids, initial=0)))
                 dealer.add(part, ids)
             done = -(-seen.bytes_read // 1000) if source.size else shown + len(parts)
             advance(done - shown)
@@ -259,7 +269,7 @@ def _encode(
     parts: Iterator[Part], tokenizer: tiktoken.Encoding, tokenize: Tokenize | None
 ) -> Iterator[tuple[list[Part], list[np.ndarray]]]:
     """Parts of texts and their ids, some at a time. tiktoken encodes them on all cores."""
-    end, begin, starts = [tokenizer.eot_token], begin_of(tokenizer), True
+    end, begin, starts = end_of(tokenizer), begin_of(tokenizer), True
     for batch in _batched(parts, whole=tokenize is not None):
         if tokenize:
             yield batch, [np.asarray(tokenize(part.text, tokenizer)) for part in batch]

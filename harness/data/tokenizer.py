@@ -12,7 +12,7 @@ import tiktoken
 from commandline.spelling import nearest
 from harness.config import HUGGING_FACE
 from harness.data.hub import holder, model_folder
-from harness.data.package_tokenizer import begin_of, read_by_package
+from harness.data.package_tokenizer import begin_of, end_of, read_by_package
 from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, UnsupportedError, read_tokenizer
 from harness.errors import HarnessError, UsageError
 
@@ -71,13 +71,13 @@ def _named(name: str) -> tiktoken.Encoding:
 
 
 def token_bytes(tokenizer: tiktoken.Encoding) -> np.ndarray:
-    """The length in bytes of each token's text, (V,) int64. That of end-of-text, and of what stands before a text, is
-    0."""
+    """The length in bytes of each token's text, (V,) int64. That of tokens that stand before and after a text, such as
+    end-of-text, is 0."""
     lengths = np.zeros(tokenizer.n_vocab, np.int64)
     for token in range(tokenizer.n_vocab):
         with contextlib.suppress(KeyError):  # some vocabularies have gaps
             lengths[token] = len(tokenizer.decode_single_token_bytes(token))
-    lengths[[tokenizer.eot_token, *begin_of(tokenizer)]] = 0
+    lengths[[*begin_of(tokenizer), *end_of(tokenizer)]] = 0
     return lengths
 
 

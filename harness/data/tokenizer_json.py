@@ -15,6 +15,7 @@ from typing import Any
 
 import tiktoken
 
+from harness.data.known_fields import unknown_fields
 from harness.data.model_files import read_json
 from harness.errors import UsageError
 
@@ -27,7 +28,7 @@ LONGEST = 1024  # bytes of a token whose merges are looked for, which takes thei
 MOST_IDS = (1 << 24) - 1  # the largest vocabularies have some 300,000 tokens
 # SHA-256 of the .tiktoken files of tokenizers that have a name
 _NAMES = {
-    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": "gpt2",  # r50k_base, by tiktoken_ext/openai_public.py
+    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": "gpt2",  # r50k_base of openai_public.py
     "afe4f1c94b9d70232deee84357dd4bdf418528c518cde58219f41b1e9aaee7fd": "pocket-2k",
 }
 
@@ -108,16 +109,54 @@ def read_tokenizer(folder: Path) -> tiktoken.Encoding:
         pattern, ranks = _pattern(content["pre_tokenizer"]), _ranks(content)
         special = _all_special(content, folder)
         check_ids([*ranks.values(), *special.values()])
+        begin, after = _around(content.get("post_processor"))
+        if unknown := {*begin, *after} - {*ranks.values(), *special.values()}:
+            raise ValueError(f"its post_processor adds the id {min(unknown)}, which no token has")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"{file} is not a tokenizer ({type(error).__name__}: {error}).") from error
     lines = "".join(f"{base64.b64encode(token).decode()} {rank}\n" for token, rank in ranks.items())
     name = _NAMES.get(hashlib.sha256(lines.encode()).hexdigest())
-    if name is None or pattern != SPLIT_PATTERN or special != {END_OF_TEXT: len(ranks)}:
-        name = "hf-" + hashlib.sha256(f"{lines}{pattern}{sorted(special.items())}".encode()).hexdigest()[:12]
+    around = f"{begin}{after}" if begin or after else ""
+    if name is None or pattern != SPLIT_PATTERN or special != {END_OF_TEXT: len(ranks)} or around:
+        described = f"{lines}{pattern}{sorted(special.items())}{around}"
+        name = "hf-" + hashlib.sha256(described.encode()).hexdigest()[:12]
     try:
-        return tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
+        tokenizer = FileTokenizer(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
     except ValueError as error:  # a pattern that is not a regular expression
         raise UsageError(f"{file} is not a tokenizer ({type(error).__name__}: {error}).") from error
+    tokenizer.begin, tokenizer.after = begin, after
+    return tokenizer
+
+
+_ADDS_NOTHING: dict[str, Any] = {"type": "ByteLevel"}  # it changes offsets only
+
+
+def _around(processor: dict[str, Any] | None) -> tuple[list[int], list[int]]:
+    """The ids that a post-processor puts before a text, and those after it. (What it does with two texts, with offsets
+    and with types does not matter.)"""
+    processor = processor or _ADDS_NOTHING
+    kind = processor["type"]
+    if kind == "ByteLevel":
+        return [], []
+    if kind in ("BertProcessing", "RobertaProcessing"):
+        return [processor["cls"][1]], [processor["sep"][1]]
+    if kind == "Sequence":
+        every = [_around(each) for each in processor["processors"]]
+        return [token for begin, _ in reversed(every) for token in begin], [
+            token for _, after in every for token in after
+        ]
+    if kind != "TemplateProcessing":
+        raise UnsupportedError(f"has a post_processor of the type {kind}")
+    pieces = processor["single"]
+    places = [place for place, piece in enumerate(pieces) if "Sequence" in piece]
+    if len(places) != 1:
+        raise ValueError("its post_processor does not write each text once")
+    special = processor["special_tokens"]
+    begin, after = (
+        [token for piece in some for token in special[piece["SpecialToken"]["id"]]["ids"]]
+        for some in (pieces[: places[0]], pieces[places[0] + 1 :])
+    )
+    return begin, after
 
 
 def check_ids(ids: list[int]) -> None:
@@ -133,11 +172,22 @@ class UnsupportedError(Exception):
     """What a tokenizer does that tiktoken does not, as the predicate of a sentence."""
 
 
+class FileTokenizer(tiktoken.Encoding):
+    """The tokenizer of a file, which puts the ids `begin` before each text and `after` after it, such as that of
+    `<s>`."""
+
+    begin: list[int]
+    after: list[int]
+
+
 def _ranks(content: dict[str, Any]) -> dict[bytes, int]:
     """The ranks of the vocabulary, in order, after a check that its merges do what they do in tiktoken."""
     model, added = content["model"], {token["content"] for token in content.get("added_tokens") or []}
     if content.get("normalizer"):
         raise UnsupportedError("normalizes text")
+    for part, every in (("", [content]), (": model", [model]), (": added_tokens", content.get("added_tokens") or [])):
+        if unknown := [name for each in every for name in unknown_fields(each, f"tokenizer.json{part}")]:
+            raise UnsupportedError(f"has the field {unknown[0]}")
     try:
         if model.get("type", "BPE") != "BPE":
             raise UnsupportedError("is not BPE")
@@ -178,17 +228,26 @@ def _all_special(content: dict[str, Any], folder: Path) -> dict[str, int]:
     return special_tokens(content, folder)
 
 
+def tokenizer_config(folder: Path) -> dict[str, Any]:
+    """What tokenizer_config.json says, if there is one. Special tokens are those of special_tokens_map.json where, as
+    in transformers, the file is from before it listed all added tokens itself."""
+    config, older = (
+        read_json(folder / name) if (folder / name).exists() else {}
+        for name in ("tokenizer_config.json", "special_tokens_map.json")
+    )
+    return config if "added_tokens_decoder" in config else {**config, **older}
+
+
 def special_tokens(content: dict[str, Any], folder: Path) -> dict[str, int]:
     """The special tokens. The one that ends a text is called `<|endoftext|>`, whatever `tokenizer_config.json` calls
     it.
 
-    Raises UnsupportedError if neither file names one.
+    Raises UnsupportedError if no file names one.
     """
     added = [token for token in content.get("added_tokens") or [] if token["special"]]
     special = {str(token["content"]): int(token["id"]) for token in added}
-    config = folder / "tokenizer_config.json"
-    if END_OF_TEXT not in special and config.exists():
-        end = read_json(config).get("eos_token")
+    if END_OF_TEXT not in special:
+        end = tokenizer_config(folder).get("eos_token")
         end = end["content"] if isinstance(end, dict) else end
         if end in special:
             special[END_OF_TEXT] = special.pop(end)

@@ -7,6 +7,7 @@ again.
 import base64
 import heapq
 import itertools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from harness.errors import HarnessError, UsageError
 
 VERSION = 1  # of trained tokenizers in the cache
 HELD_OUT_EVERY, BLOCK = 50, 2048  # blocks, and characters of one
+
+FEWEST, MOST = 512, 32_768  # tokens of a tokenizer that is suggested
 
 Pair = tuple[bytes, bytes]
 
@@ -105,6 +108,15 @@ def train(counts: Counter[str]) -> Iterator[bytes]:
         for pair in changed:
             heapq.heappush(heap, Candidate(frequency[pair], pair))
         yield best[0] + best[1]
+
+
+def fitting_size(size: int) -> int:
+    """The number of tokens for a text of so many bytes: the power of two that is nearest to four times their root.
+
+    The distinct words of a text grow about with the root of its length (Heaps 1978). With more tokens, most are too
+    rare to be learned: docs/data.md has a measurement.
+    """
+    return min(max(1 << round(math.log2(4 * max(size, 1) ** 0.5)), FEWEST), MOST)
 
 
 def held_out(parts: Iterable[Part], *, validation: bool) -> Iterator[str]:

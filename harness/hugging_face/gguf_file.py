@@ -12,7 +12,8 @@ from harness.data.model_files import read_json
 from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN
 from harness.errors import UsageError
 from harness.hugging_face.load import Parameters, read_config
-from harness.model.rope import scaled, wavelengths
+from harness.model.general import scaled
+from harness.model.rope import wavelengths
 from harness.model_config import ModelConfig
 
 # The names of llama.cpp's architectures by model_type
@@ -28,8 +29,8 @@ _SPLITS = {
 _OTHERWISE = "convert_hf_to_gguf.py of llama.cpp may read it: export to a folder first"
 
 
-def write_gguf(folder: Path, file: Path, dtype: str) -> None:
-    """Writes the model of a folder, with its tokenizer and chat template, as a file with matrices of this dtype.
+def write_gguf(folder: Path, file: Path) -> None:
+    """Writes the model of a folder, with its tokenizer and chat template, as a file with matrices of the model's dtype.
 
     Raises UsageError for a model or a tokenizer that is not supported, and without the package `gguf`.
     """
@@ -48,14 +49,16 @@ def write_gguf(folder: Path, file: Path, dtype: str) -> None:
     for name, supported in {"activation": ("gelu", "swiglu"), "attention_bias": biases}.items():
         if (value := getattr(config, name)) not in supported:
             raise UsageError(f"{name}={value} cannot be written as GGUF: llama.cpp has no {architecture} with it.")
+    if config.scaling[0] == "yarn":
+        raise UsageError(f"rope_scaling={config.rope_scaling} cannot be written as GGUF. {_OTHERWISE}.")
     writer = gguf.GGUFWriter(file, architecture)
     _add_sizes(writer, config, architecture)
     if config.scaling[0] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(config.scaling[1][0])
     _add_tokenizer(gguf, writer, folder, config.vocab_size)
-    number_type = {"float32": gguf.GGMLQuantizationType.F32, "float16": gguf.GGMLQuantizationType.F16,
-                   "bfloat16": gguf.GGMLQuantizationType.BF16}[dtype]  # fmt: skip
+    of_dtype = {"float16": gguf.GGMLQuantizationType.F16, "bfloat16": gguf.GGMLQuantizationType.BF16}
+    number_type = of_dtype.get(str(fields.get("dtype") or fields.get("torch_dtype")), gguf.GGMLQuantizationType.F32)
     table = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], config.num_layers)
     parameters = Parameters(folder)
     for path in parameters:
@@ -68,7 +71,9 @@ def write_gguf(folder: Path, file: Path, dtype: str) -> None:
                 writer.add_tensor("output.weight", data, raw_dtype=kind)
     if config.scaling[0] == "llama3":  # by how much each wavelength is multiplied
         plain = wavelengths(config.rotated, config.rope_base)
-        writer.add_tensor("rope_freqs.weight", np.asarray(scaled(plain, *config.scaling) / plain, np.float32))
+        writer.add_tensor(
+            "rope_freqs.weight", np.asarray(scaled(plain, *config.scaling, config.rope_base) / plain, np.float32)
+        )
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -1,9 +1,11 @@
 """The layouts: which settings each one has, what they are called in config.json, and how it stores each parameter."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from harness.data.known_fields import unknown_fields
 from harness.errors import UsageError
 from harness.hugging_face.layout import Fields, Layout, Stored
 from harness.model_config import ROPE_SCALINGS, ModelConfig
@@ -41,7 +43,12 @@ def _rope_settings(fields: Fields, rotated: float) -> dict[str, Any]:
     kind = "none" if kind == "default" else kind
     if kind not in ROPE_SCALINGS:
         raise UsageError(f"Rope scaling ({kind}) is not supported; only {', '.join(ROPE_SCALINGS)} are.")
-    numbers = [f"{rope[name]:g}" for name in ROPE_SCALINGS[kind]]
+    if unknown := unknown_fields(rope, "rope", kind):
+        raise UsageError(f"The field {unknown[0]} of a rope scaling is not supported.")
+    if kind == "yarn":
+        rope = _yarn(rope, fields)
+    numbers = [f"{rope[name]:g}" if float(f"{rope[name]:g}") == rope[name] else repr(rope[name])
+               for name in ROPE_SCALINGS[kind]]  # fmt: skip
     fields = {"rotary_pct": rotated, "rotary_emb_base": 10_000.0, **fields, **rope}
     fields = {"partial_rotary_factor": fields["rotary_pct"], "rope_theta": fields["rotary_emb_base"], **fields}
     return {
@@ -52,15 +59,32 @@ def _rope_settings(fields: Fields, rotated: float) -> dict[str, Any]:
     }
 
 
+def _yarn(rope: Fields, fields: Fields) -> Fields:
+    """The numbers of YaRN, with those that are missing as in transformers. Raises UsageError for a variant that the
+    harness does not have."""
+    if rope.get("truncate", True) is not True:
+        raise UsageError("truncate=false of a rope scaling (yarn) is not supported.")
+    factor, scale, of_all = rope["factor"], rope.get("mscale"), rope.get("mscale_all_dim")
+
+    def sharper(scale: float) -> float:
+        return 0.1 * scale * math.log(factor) + 1 if factor > 1 else 1.0
+
+    return {
+        "beta_fast": 32, "beta_slow": 1, "original_max_position_embeddings": fields["max_position_embeddings"],
+        "attention_factor": sharper(scale) / sharper(of_all) if scale and of_all else sharper(1.0),
+        **{name: value for name, value in rope.items() if value is not None},
+    }  # fmt: skip
+
+
 def _rope_fields(config: ModelConfig, **others: float) -> Fields:
     """The fields of the positions, as versions 4 and 5 of transformers call them."""
     kind, numbers = config.scaling
-    scaling = {
+    scaling: Fields = {
         "rope_type": "default" if kind == "none" else kind,
         **dict(zip(ROPE_SCALINGS[kind], numbers, strict=True)),
     }
-    if kind == "llama3":
-        scaling["original_max_position_embeddings"] = int(numbers[-1])
+    if "original_max_position_embeddings" in scaling:
+        scaling["original_max_position_embeddings"] = int(scaling["original_max_position_embeddings"])
     return {
         "rope_theta": config.rope_base,
         "rope_parameters": {
@@ -257,7 +281,7 @@ MISTRAL = replace(
     architecture="MistralForCausalLM",
     has={**_any(LLAMA.has, "window"), **_NO_BIAS, "attention_bias": ("same",)},
     fields=lambda config: {**_llama_fields(config), "sliding_window": config.window or None},
-    settings=lambda fields: {**_llama_settings(fields), "window": fields.get("sliding_window") or 0},
+    settings=lambda fields: {**_llama_settings(fields), "window": fields.get("sliding_window", 4096) or 0},
     fixed={},
 )
 QWEN2 = replace(
@@ -319,7 +343,10 @@ def _gemma_pattern(fields: Fields) -> dict[str, Any]:
     if local.get("rope_type", "default") != "default":
         raise UsageError(f"Rope scaling ({local['rope_type']}) of sliding_attention is not supported.")
     scaling = fields.get("rope_scaling") or {}
-    rope = _rope_settings({"rope_parameters": {"rope_theta": fields.get("rope_theta", 1e6), **scaling, **theirs}}, 1.0)
+    of_full = {"rope_theta": fields.get("rope_theta", 1e6), **scaling, **theirs}
+    rope = _rope_settings(
+        {"max_position_embeddings": fields["max_position_embeddings"], "rope_parameters": of_full}, 1.0
+    )
     base = float({"rope_theta": fields.get("rope_local_base_freq", 1e4), **local}["rope_theta"])
     if full and full[0] > 1:
         return {**rope, "window": window, "full_every": full[0], "window_rope_base": base}

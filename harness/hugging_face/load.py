@@ -1,6 +1,7 @@
 """Reads models that transformers saved: config.json as settings, safetensors as parameters."""
 
 import contextlib
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 
 from harness.config import HUGGING_FACE
 from harness.data.hub import base_of, holder
+from harness.data.known_fields import unknown_fields
 from harness.data.model_files import read_json, regular
 from harness.data.tokenizer import TOKENIZERS, get_tokenizer
 from harness.errors import UsageError
@@ -27,7 +29,9 @@ _BUFFERS = re.compile(r"\.(attn|attention)\.(bias|masked_bias)$|\.rotary_emb\.in
 MOST_LAYERS = 10_000
 MOST = (1 << 31) - 1  # of any other size: positions and ids have 32 bits
 _IN_FOLDER = re.compile(r"[^/\\]+\.safetensors")
-INDEX, _WEIGHTS = "model.safetensors.index.json", "model.safetensors"
+_DTYPES = {"BF16": "bfloat16", "F16": "float16"}
+_BLOCK = 1 << 24  # bytes of two tensors that are compared at a time
+_INDEX, _WEIGHTS = "model.safetensors.index.json", "model.safetensors"
 # Fields of any model with one value that is supported, and the value that they have if they are missing.
 _FIXED = {"quantization_config": (None, None), "add_cross_attention": (False, False)}
 
@@ -38,9 +42,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     Raises UsageError if config.json or the tokenizer says anything that the harness does not have, or if there are
     parameters and config.json says other shapes.
     """
-    settings = _read_settings(folder)[1]
-    if _has_weights(base_of(folder)):
-        Parameters(folder)  # whose shapes are compared before anything is made of such sizes
+    # The shapes of parameters are compared before anything is made of such sizes.
+    settings = Parameters(folder).settings if _has_weights(base_of(folder)) else _read_settings(base_of(folder))[1]
     folder = holder(folder, "tokenizer.json")
     if (folder / "tokenizer.json").exists():
         name = get_tokenizer(f"{HUGGING_FACE}{folder}").name
@@ -53,22 +56,28 @@ class Parameters(Mapping[str, np.ndarray]):
     merged.
 
     Each is read when it is asked for, so that the host need not hold all of them. `rows` is the number of rows per
-    token, if that is more than the vocabulary has. Raises UsageError if a tensor is missing, has another shape than
-    config.json says, or belongs to no parameter.
+    token, if that is more than the vocabulary has. `folder` is that of the model, also where adapters of another folder
+    change it. A head that is tied by config.json, and differs from the embedding
+    in the files, is a head of its own, as in transformers; `settings` says so. Raises UsageError if a tensor is
+    missing, has another shape than config.json says, or belongs to no parameter.
     """
 
     def __init__(self, folder: Path, rows: int = 0):
-        self._rows = rows
-        self.layout, settings = _read_settings(folder)
-        config = ModelConfig(**settings)
-        adapters, folder = folder, base_of(folder)
+        adapters, self.folder, self._rows = folder, base_of(folder), rows
+        folder = self.folder
+        self.layout, self.settings = _read_settings(folder)
         self._files = _files(folder, self.layout)
+        if self.settings.get("tied_head") and _has_own_head(self._files, self.layout):
+            self.settings["tied_head"] = False
+        config = ModelConfig(**self.settings)
         _check_sizes(folder, config, self._files)
         self._shapes = shapes(config)
         self._names = {path: self.layout.names(path, config.num_layers) for path in self._shapes}
         used = {name for names in self._names.values() for name in names}
         if missing := used - self._files.keys():
-            raise UsageError(f"The tensor {min(missing)} is missing in {folder}.")
+            is_head = missing == {self.layout.head}
+            tied = " If its head is the embedding, set tie_word_embeddings to true in config.json." if is_head else ""
+            raise UsageError(f"The tensor {min(missing)} is missing in {folder}.{tied}")
         used |= {self.layout.head} if config.tied_head else set()
         if unknown := [name for name in self._files if name not in used and not _BUFFERS.search(name)]:
             raise UsageError(
@@ -86,6 +95,12 @@ class Parameters(Mapping[str, np.ndarray]):
             self._adapters = Adapters(adapters, _tensors_of(adapters / WEIGHTS), used, self.layout.head)
             if config.tied_head:
                 self._adapters.check_tied(self._names["embed"][0], self.layout.head)
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The dtypes of all tensors of the folder, as NumPy calls them, by their full names. None has more bits than
+        float32."""
+        return {name: _DTYPES.get(place.dtype, "float32") for name, place in self._files.items()}
 
     def tensors(self) -> dict[str, np.ndarray]:
         """All tensors of the folder by their full names, as float32, of files as they are: with buffers and a tied
@@ -112,11 +127,12 @@ class Parameters(Mapping[str, np.ndarray]):
 
 
 class _Place(NamedTuple):
-    """Where a tensor is stored, and its shape."""
+    """Where a tensor is stored, its shape, and its dtype as safetensors calls it."""
 
     file: Path
     name: str
     shape: tuple[int, ...]
+    dtype: str
 
 
 class _Tensors(Mapping[str, np.ndarray]):
@@ -132,14 +148,14 @@ class _Tensors(Mapping[str, np.ndarray]):
         return len(self._files)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        file, stored, _ = self._files[name]
+        file, stored, _, _ = self._files[name]
         if file not in self._opened:
             self._opened[file] = self._open_files.enter_context(_opened(file))
         return np.asarray(self._opened[file].get_tensor(stored), np.float32)
 
 
 def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
-    file = base_of(folder) / "config.json"
+    file = folder / "config.json"
     found = read_json(file)
     layout = next((layout for layout in LAYOUTS if layout.model_type == found.get("model_type")), None)
     if layout is None:
@@ -148,6 +164,11 @@ def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
     for name, (supported, default) in (_FIXED | dict(layout.fixed)).items():
         if (value := found.get(name, default)) != supported:
             raise UsageError(f"{file}: {name}={value} is not supported; only {supported} is.")
+    if unknown := unknown_fields(found, "config.json", layout.model_type):
+        raise UsageError(
+            f"{file}: the harness does not know the field {unknown[0]}={found[unknown[0]]!r:.60}, which may change "
+            "what the model computes. Remove the field if it does not."
+        )
     layers = found.get("n_layer", found.get("num_hidden_layers"))
     if isinstance(layers, int) and layers > MOST_LAYERS:  # some layouts list them
         raise UsageError(f"{file}: {layers} layers are not supported; at most {MOST_LAYERS:,} are.")
@@ -183,19 +204,20 @@ def _check_kinds(settings: dict[str, Any]) -> None:
 
 
 def _has_weights(folder: Path) -> bool:
-    return (folder / _WEIGHTS).exists() or (folder / INDEX).exists()
+    return (folder / _WEIGHTS).exists() or (folder / _INDEX).exists()
 
 
 def _files(folder: Path, layout: Layout) -> dict[str, _Place]:
     """The place of each tensor, by its full name: in model.safetensors, or in the files that its index lists."""
     if not _has_weights(folder):
         raise UsageError(f"{folder} has no model.safetensors. Other formats, such as pytorch_model.bin, are not read.")
-    names = [_WEIGHTS] if (folder / _WEIGHTS).exists() else _listed(folder / INDEX)
+    names = [_WEIGHTS] if (folder / _WEIGHTS).exists() else _listed(folder / _INDEX)
     found: dict[str, _Place] = {}
     for name in names:
         with _opened(folder / name) as opened:
             for stored in opened.keys():  # noqa: SIM118 - it is no mapping
-                found[stored] = _Place(folder / name, stored, tuple(opened.get_slice(stored).get_shape()))
+                tensor = opened.get_slice(stored)
+                found[stored] = _Place(folder / name, stored, tuple(tensor.get_shape()), tensor.get_dtype())
     if not any(name.startswith(layout.prefix) for name in found):  # saved without its head
         found = {name if name == layout.head else layout.prefix + name: place for name, place in found.items()}
     return found
@@ -205,6 +227,27 @@ def _tensors_of(file: Path) -> dict[str, np.ndarray]:
     """All tensors of a file as float32."""
     with _opened(file) as opened:
         return {name: np.asarray(opened.get_tensor(name), np.float32) for name in opened.keys()}  # noqa: SIM118
+
+
+def _has_own_head(files: Mapping[str, _Place], layout: Layout) -> bool:
+    """Whether the files have a head that differs from the embedding, as programs that merge adapters have written."""
+    (embed,) = layout.names("embed", 0)
+    if not {embed, layout.head} <= files.keys():
+        return False
+    first, second = files[embed], files[layout.head]
+    if (first.shape, first.dtype) != (second.shape, second.dtype) or not math.prod(first.shape):
+        return True
+    stored, other = _bytes_of(first), _bytes_of(second)
+    return any((stored[i : i + _BLOCK] != other[i : i + _BLOCK]).any() for i in range(0, len(stored), _BLOCK))
+
+
+def _bytes_of(place: _Place) -> np.ndarray:
+    """The bytes of a tensor, (N,) uint8, mapped from its file: JAX, which reads tensors elsewhere, may not have been
+    set up yet."""
+    with place.file.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        start, stop = json.loads(file.read(length))[place.name]["data_offsets"]
+    return np.memmap(place.file, np.uint8, "r", offset=8 + length + start, shape=(stop - start,))
 
 
 def _listed(index: Path) -> list[str]:

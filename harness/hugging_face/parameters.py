@@ -1,6 +1,7 @@
 """The parameters of a GPT by path, such as `blocks.attn.qkv.kernel`, as the tables of the layouts name them."""
 
 import functools
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import jax
 import numpy as np
 from flax import nnx
 
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.model_config import ModelConfig
 
 OF_TOKENS = ("embed", "head", "head_bias")  # have one row per token
@@ -31,9 +32,14 @@ def with_rows(path: str, parameter: np.ndarray, rows: int) -> np.ndarray:
     return np.pad(parameter, [(0, missing), *[(0, 0)] * (parameter.ndim - 1)]) if missing > 0 else parameter
 
 
+def count(config: ModelConfig) -> int:
+    """The number of parameters of a GPT with these settings, without the rows after the vocabulary."""
+    return sum(map(math.prod, shapes(config).values()))
+
+
 @functools.lru_cache(maxsize=8)
 def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """The shapes of the parameters of a GPT with these settings, without the rows after the vocabulary."""
     unpadded = replace(config, vocab_multiple=1)
-    abstract = nnx.eval_shape(lambda: GPT(unpadded, nnx.Rngs(0)))
+    abstract = nnx.eval_shape(lambda: make_gpt(unpadded, nnx.Rngs(0)))
     return {path: leaf.shape for path, leaf in by_path(abstract).items()}

@@ -1,6 +1,9 @@
-"""The GPT: one compiled block, scanned over the layers.
+"""The decoder of the course: GPT-2 and, with other settings, the modern one of problem 40 with RMSNorm, SwiGLU, rotary
+positions and heads that share keys and values.
 
-Parameters carry the metadata that `training/sharding.py` reads: the axis that a mesh may split.
+One compiled block is scanned over the layers, whose parameters are stacked. Parameters carry the metadata that
+`training/sharding.py` reads: the axis that a mesh may split. `general.py` extends these classes for the models of other
+people.
 
 Shapes: B batch, T positions, S positions in the cache, D model width, H heads, G heads of keys and values, K head
 width, F feed-forward width, V vocabulary, L layers.
@@ -8,29 +11,29 @@ width, F feed-forward width, V vocabulary, L layers.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from harness.model.activations import gelu
-from harness.model.latent_attention import LatentAttention
-from harness.model.linear import kernel_inits, split_over
-from harness.model.multi_head_attention import Attention
-from harness.model.norms import by_row, make_norm
+from harness.model.attention import cached_attention, causal_attention
+from harness.model.layers import Head, Projection, by_row, gelu, kernel_inits, make_norm, project, split_over
+from harness.model.paged_cache import PagedCache
+from harness.model.rope import Rotate, rotate
 from harness.model.segments import Segments
-from harness.model.state_space import StateSpace
-from harness.model_config import ModelConfig
+from harness.model_config import GPTConfig
 
 # Layers that are written out in the program. The time to compile grows with their number.
 MOST_UNROLLED = {"cpu": 8, "gpu": 12}
 
 Key = PRNGKeyArray | None
-ModuleFactory = Callable[[ModelConfig, nnx.Rngs], nnx.Module]
-# Those that model_config.py allows
+ModuleFactory = Callable[[Any, nnx.Rngs], nnx.Module]  # of the settings of the model
+Attend = Callable[[Array, Array, Array, int, Array], Array]  # of q, k, v, the window and the segments (B, T)
+# What the layers keep of earlier positions, such as keys and values. Its leaves have an axis over the layers.
+Cache = PyTree[Array]
+
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
     "gelu": gelu,
@@ -39,41 +42,138 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "geglu": gelu,
 }
 
-# What the layers keep of earlier positions: keys and values, latent vectors, or states. Its leaves have an axis over
-# the layers, or over groups of them.
-Cache = PyTree[Array]
 
-# What mixes the positions, by the names of model_config.py. `last` is the index of the last position that is not
-# padding. Padding may leave a trace in a cache only where it is overwritten before it is read.
-MIXERS: dict[str, Callable[..., nnx.Module]] = {
-    "attention": Attention, "latent_attention": LatentAttention, "state_space": StateSpace,
-}  # fmt: skip
+class KeysAndValues(NamedTuple):
+    """The cache of `Attention`, of all layers, or of one without the axis L."""
+
+    k_LBGSK: Float[Array, "*L B G S K"]
+    v_LBGSK: Float[Array, "*L B G S K"]
+
+    def attend(
+        self, q_BTHK: Array, k_BTGK: Array, v_BTGK: Array, position: Any, layer: Any, window: Any
+    ) -> tuple[Array, "KeysAndValues"]:
+        """The attention of rows that all start at one position, and the cache extended by their keys and values."""
+        offset = (layer, 0, 0, position, 0)
+        extended = KeysAndValues(
+            jax.lax.dynamic_update_slice(self.k_LBGSK, k_BTGK.swapaxes(1, 2)[None], offset),
+            jax.lax.dynamic_update_slice(self.v_LBGSK, v_BTGK.swapaxes(1, 2)[None], offset),
+        )
+        positions_T = position + jnp.arange(q_BTHK.shape[1])
+        k_BGSK, v_BGSK = extended.k_LBGSK[layer], extended.v_LBGSK[layer]
+        return cached_attention(q_BTHK, k_BGSK, v_BGSK, positions_T, window), extended
+
+
+class Attention(nnx.Module):
+    """Causal multi-head attention (Vaswani et al. 2017); `out` is the projection back into the residual stream.
+
+    With `num_kv_heads`, each head of keys and values serves a group of adjacent heads (Ainslie et al. 2023).
+    """
+
+    def __init__(
+        self, config: GPTConfig, rngs: nnx.Rngs, rotate: Rotate = rotate, attend_within: Attend = causal_attention
+    ):
+        D, H, G, K = config.d_model, config.num_heads, config.kv_heads, config.per_head
+        inner, outer = kernel_inits(config)
+        linear = functools.partial(Projection, dtype=jnp.dtype(config.dtype), rngs=rngs)
+        into = functools.partial(linear, use_bias=config.qkv_bias, kernel_init=inner, **split_over(-2, -2))
+        self.config, self.rotate, self.attend_within = config, rotate, attend_within
+        self.grouped = bool(config.num_kv_heads)
+        if self.grouped:
+            self.q = into(D, (H, K))
+            self.kv = into(D, (2, G, K))
+        else:
+            self.qkv = into(D, (3, H, K))
+        self._make_norms(config, rngs)
+        self.out = linear((H, K), D, axis=(-2, -1), use_bias=config.out_bias, kernel_init=outer, **split_over(-3))
+
+    def _make_norms(self, config: Any, rngs: nnx.Rngs) -> None:
+        """Adds the norms of queries and keys, in a model that has them."""
+
+    def empty_cache(self, batch: int) -> KeysAndValues:
+        """The part of one layer in a cache with room for `context` positions."""
+        config = self.config
+        shape = (batch, config.kv_heads, config.context, config.per_head)
+        return KeysAndValues(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))
+
+    def __call__(
+        self,
+        x_BTD: Float[Array, "B T D"],
+        position: Int[Array, ""] | Int[Array, "B"] | int = 0,
+        cache: KeysAndValues | PagedCache | None = None,
+        layer=0,
+        last=0,
+        segments: Segments | None = None,
+    ) -> tuple[Float[Array, "B T D"], KeysAndValues | PagedCache | None]:
+        """Attends from positions `position`, `position + 1`, ..., or within segments.
+
+        With a cache, also attends to the earlier positions of `layer`, and returns the cache extended by these. Rows of
+        a paged cache have a position each.
+        """
+        q_BTHK, k_BTGK, v_BTGK = self._projected(x_BTD)
+        if self.config.positions == "rope":
+            q_BTHK, k_BTGK = (self._rotated_from(x, position, segments, layer) for x in (q_BTHK, k_BTGK))
+        if cache is None:
+            k_BTHK, v_BTHK = (jnp.repeat(x, self.config.num_heads // x.shape[2], axis=2) for x in (k_BTGK, v_BTGK))
+            mixed_BTHK = self._attend(self.config.window, layer, segments, q_BTHK, k_BTHK, v_BTHK)
+        else:
+            mixed_BTHK, cache = cache.attend(q_BTHK, k_BTGK, v_BTGK, position, layer, self._cached_window(layer))
+        return self.out(mixed_BTHK), cache
+
+    def _projected(self, x_BTD: Float[Array, "B T D"]) -> tuple[Array, Array, Array]:
+        """The queries `(B, T, H, K)`, and the keys and values `(B, T, G, K)`."""
+        if self.grouped:
+            return self.q(x_BTD), *jnp.moveaxis(self.kv(x_BTD), 2, 0)
+        q_BTHK, k_BTHK, v_BTHK = jnp.moveaxis(self.qkv(x_BTD), 2, 0)
+        return q_BTHK, k_BTHK, v_BTHK
+
+    def _rotated_from(
+        self, x_BTHK: Float[Array, "B T H K"], position: Any, segments: Segments | None, layer: Any
+    ) -> Float[Array, "B T H K"]:
+        if segments is not None:
+            return self._rotated(x_BTHK, segments.positions_BT, layer)
+        positions = jnp.add.outer(position, jnp.arange(x_BTHK.shape[1])).reshape(-1)
+        # Rows that have a position each become one long row, whose positions may be any.
+        rows = x_BTHK.reshape(-1, len(positions), *x_BTHK.shape[2:])
+        return self._rotated(rows, positions, layer).reshape(x_BTHK.shape)
+
+    def _rotated(
+        self, x_BTHK: Float[Array, "B T H K"], positions: Int[Array, "*B T"], layer: Any
+    ) -> Float[Array, "B T H K"]:
+        """Rotary positions, which are the same in all layers."""
+        return self.rotate(x_BTHK, positions, self.config.rope_base)
+
+    def _attend(
+        self, window: int, layer: Any, segments: Segments | None, q_BTHK: Array, k_BTHK: Array, v_BTHK: Array
+    ) -> Float[Array, "B T H K"]:
+        """The attention of all positions to each other, which is the same in all layers."""
+        if segments is None:
+            return causal_attention(q_BTHK, k_BTHK, v_BTHK, window)
+        return self.attend_within(q_BTHK, k_BTHK, v_BTHK, window, segments.ids_BT)
+
+    def _cached_window(self, layer: Any) -> Any:
+        """The window of the attention to a cache."""
+        return self.config.window
 
 
 class Block(nnx.Module):
-    """A mixer of positions, such as attention, and a feed-forward network, each added to the residual stream.
+    """Attention and a feed-forward network, each added to the residual stream.
 
-    The norm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), after each before its sum (`branch`),
-    both before each and before its sum (`both`), or nowhere (`none`). With `activation=swiglu`, the hidden layer is
-    `silu(gate(x)) * ff1(x)`, with `geglu` it is `gelu(gate(x)) * ff1(x)` (Shazeer 2020). With `parallel_residual`, both
-    read the input of the block (Wang and Komatsuzaki 2021).
+    The norm comes before each (`norm=pre`, as in GPT-2), after each sum (`post`), or nowhere (`none`). With
+    `activation=swiglu`, the hidden layer is `silu(gate(x)) * ff1(x)`, with `geglu` it is `gelu(gate(x)) * ff1(x)`
+    (Shazeer 2020).
     """
 
     def __init__(
         self,
-        config: ModelConfig,
+        config: GPTConfig,
         rngs: nnx.Rngs,
-        make_mixer: ModuleFactory | None = None,
+        make_mixer: ModuleFactory = Attention,
         make_norm: ModuleFactory = make_norm,
         make_feed_forward: ModuleFactory | None = None,  # of rows (N, D) -> (N, D)
     ):
-        self.norm, self.parallel = config.norm, config.parallel_residual
-        if config.norm != "none":
-            self.ln1 = make_norm(config, rngs)
-            self.ln2 = make_norm(config, rngs)
-        if config.norm == "both":
-            self.ln1_out, self.ln2_out = make_norm(config, rngs), make_norm(config, rngs)
-        self.attn: Any = (make_mixer or MIXERS[config.mixer])(config, rngs)
+        self.norm = config.norm
+        self._make_norms(make_norm, config, rngs)
+        self.attn: Any = make_mixer(config, rngs)
         self.dropout = nnx.Dropout(config.dropout)
         self.feed_forward_override: Any = make_feed_forward(config, rngs) if make_feed_forward else None
         if self.feed_forward_override is not None:
@@ -85,6 +185,10 @@ class Block(nnx.Module):
         self.ff2 = linear(F, D, kernel_init=outer, **split_over(-2))
         self.gate = linear(D, F, kernel_init=inner, **split_over(-1, -1)) if config.is_gated else None
         self.activation = ACTIVATIONS[config.activation]
+
+    def _make_norms(self, make_norm: ModuleFactory, config: Any, rngs: nnx.Rngs) -> None:
+        if config.norm != "none":
+            self.ln1, self.ln2 = make_norm(config, rngs), make_norm(config, rngs)
 
     def empty_cache(self, batch: int) -> Cache:
         """The part of one layer in the cache."""
@@ -103,69 +207,42 @@ class Block(nnx.Module):
     ) -> tuple[Float[Array, "B T D"], Cache | None]:
         """The output of the block, and the extended cache. A `key` enables dropout."""
         keys = (None, None) if key is None else jax.random.split(key)
-        before = self.norm in ("pre", "both")
-        after = {"branch": ("ln1", "ln2"), "both": ("ln1_out", "ln2_out")}.get(self.norm)
-        within = () if segments is None else (segments,)  # only attention knows them
-        in_BTD = by_row(self.ln1, x_BTD) if before else x_BTD
-        mixed_BTD, cache = self.attn(in_BTD, position, cache, layer, last, *within)
-        start_BTD = x_BTD
-        x_BTD = x_BTD + self._drop(by_row(getattr(self, after[0]), mixed_BTD) if after else mixed_BTD, keys[0])
-        x_BTD = by_row(self.ln1, x_BTD) if self.norm == "post" else x_BTD
-        in_BTD = start_BTD if self.parallel else x_BTD
-        in_BTD = by_row(self.ln2, in_BTD) if before else in_BTD
+        where = (position, cache, layer, last)
+        mixed_BTD, cache = self._mixed(x_BTD, *where, *(() if segments is None else (segments,)))
+        x_BTD = self._normed("ln1", "post", x_BTD + self._drop(mixed_BTD, keys[0]))
+        x_BTD = self._normed("ln2", "post", x_BTD + self._drop(self._fed(x_BTD), keys[1]))
+        return x_BTD, cache
+
+    def _mixed(self, x_BTD: Float[Array, "B T D"], *where: Any) -> tuple[Float[Array, "B T D"], Cache | None]:
+        """What attention adds, and the extended cache."""
+        in_BTD = self._normed("ln1", "pre", x_BTD)
+        with jax.named_scope("attention"):
+            return self.attn(in_BTD, *where)
+
+    def _fed(self, x_BTD: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+        """What the feed-forward network adds."""
+        in_BTD = self._normed("ln2", "pre", x_BTD)
         in_ND = in_BTD.reshape(-1, in_BTD.shape[-1])  # matrices, for the reason given at `Projection`
-        out_ND = self._feed_forward(in_ND) if self.feed_forward_override is None else self.feed_forward_override(in_ND)
-        out_ND = getattr(self, after[1])(out_ND) if after else out_ND
-        x_BTD = x_BTD + self._drop(out_ND.reshape(x_BTD.shape), keys[1])
-        return (by_row(self.ln2, x_BTD) if self.norm == "post" else x_BTD), cache
+        return self._feed_forward(in_ND).reshape(x_BTD.shape)
 
     def _feed_forward(self, in_ND: Float[Array, "N D"]) -> Float[Array, "N D"]:
+        if self.feed_forward_override is not None:
+            return self.feed_forward_override(in_ND)
         hidden_NF = self.ff1(in_ND)
         hidden_NF = self.activation(hidden_NF) if self.gate is None else self.activation(self.gate(in_ND)) * hidden_NF
         return self.ff2(hidden_NF)
+
+    def _normed(self, name: str, where: str, x_BTD: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+        """The norm of that name, if this is where the norm is applied."""
+        return by_row(getattr(self, name), x_BTD) if self.norm == where else x_BTD
 
     def _drop(self, x: Array, key: Key) -> Array:
         return x if key is None else self.dropout(x, deterministic=False, rngs=key)
 
 
-class Group(nnx.Module):
-    """`attention_every` blocks, of which the last has attention and the others have the mixer of the config.
-
-    Called like a block. Its cache is a tuple with that of each block.
-    """
-
-    def __init__(self, make_block: ModuleFactory, config: ModelConfig, rngs: nnx.Rngs):
-        kinds = [config] * (config.attention_every - 1) + [config.of_attention()]
-        self.layers: Any = nnx.List([make_block(kind, rngs) for kind in kinds])
-
-    def empty_cache(self, batch: int) -> Cache:
-        """The parts of these layers in the cache."""
-        return tuple(block.empty_cache(batch) for block in self.layers)
-
-    def __call__(
-        self,
-        x_BTD: Float[Array, "B T D"],
-        key: Key,
-        position,
-        cache: Cache | None,
-        group,
-        last,
-        segments: Segments | None,
-    ) -> tuple[Float[Array, "B T D"], Cache | None]:
-        """The output of the last block, and the extended cache, where this is group `group`."""
-        caches = cache or (None,) * len(self.layers)
-        keys = (None,) * len(self.layers) if key is None else jax.random.split(key, len(self.layers))
-        extended = []
-        for block, block_key, before in zip(self.layers, keys, caches, strict=True):
-            x_BTD, after = block(x_BTD, block_key, position, before, group, last, segments)
-            extended.append(after)
-        return x_BTD, None if cache is None else tuple(extended)
-
-
-def stacked_blocks(config: ModelConfig, rngs: nnx.Rngs, make_block: ModuleFactory) -> nnx.Module:
-    """All blocks, or groups of them, as one module whose parameters have a leading axis of size `repeats`."""
-    make = functools.partial(Group, make_block) if config.attention_every else make_block
-    build = nnx.vmap(functools.partial(make, config), in_axes=(0,), out_axes=0)
+def stacked_blocks(config: GPTConfig, rngs: nnx.Rngs, make_block: ModuleFactory) -> nnx.Module:
+    """All blocks as one module, whose parameters have a leading axis of size `repeats`."""
+    build = nnx.vmap(functools.partial(make_block, config), in_axes=(0,), out_axes=0)
     return mark_stacked(nnx.split_rngs(splits=config.repeats)(build)(rngs))
 
 
@@ -176,36 +253,23 @@ def mark_stacked(module: nnx.Module) -> nnx.Module:
     return module
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=["weight_VD", "bias_V"], meta_fields=["vocab_size"])
-@dataclass(frozen=True)
-class Head:
-    """The output projection: `logits = x @ weight.T + bias`. Rows from `vocab_size` on are padding."""
-
-    weight_VD: Any  # (V, D), or their shardings
-    bias_V: Any  # (V,), or None
-    vocab_size: int
-
-
-def project(x: Float[Array, "*N D"], head: Head) -> Float[Array, "*N V"]:
-    """The logits of inputs of the head, in float32, without the padding."""
-    logits = jnp.einsum("...d,vd->...v", x, head.weight_VD.astype(x.dtype), preferred_element_type=jnp.float32)
-    if head.bias_V is not None:
-        logits = logits + jnp.broadcast_to(head.bias_V, logits.shape)
-    return logits[..., : head.vocab_size]
-
-
 class GPT(nnx.Module):
     """Embeddings, `num_layers` blocks with stacked parameters, a final norm (unless `norm` is `post` or `none`), and a
-    head."""
+    head.
+
+    Raises ValueError for settings that only `GeneralGPT` has.
+    """
 
     def __init__(
         self,
-        config: ModelConfig,
+        config: GPTConfig,
         rngs: nnx.Rngs,
         make_block: ModuleFactory = Block,
         make_embed: ModuleFactory | None = None,  # of ids (B, T) -> (B, T, D), including positions
         make_norm: ModuleFactory = make_norm,
     ):
+        if config.is_general and type(self) is GPT:
+            raise ValueError("GPT lacks some of these settings; make_gpt in general.py chooses the class that has them")
         V, D = config.vocab_rows, config.d_model
         # As in GPT-2; otherwise as in flax.nnx.Embed, with vectors of length about one.
         table = nnx.initializers.normal(0.02 if config.init == "gpt2" else D**-0.5)
@@ -215,8 +279,8 @@ class GPT(nnx.Module):
         self.embed: Any = None if overridden else nnx.Param(table(rngs.params(), (V, D)), model_axis=-2)
         learned = config.positions == "learned" and not overridden
         self.pos_embed = nnx.Param(table(rngs.params(), (config.context, D))) if learned else None
-        self.blocks = stacked_blocks(config, rngs, make_block) if config.num_layers else None
-        self.ln_f = make_norm(config, rngs) if config.norm in ("pre", "branch", "both") else None
+        self.blocks: Any = stacked_blocks(config, rngs, make_block) if config.num_layers else None
+        self.ln_f = None if config.norm in ("post", "none") else make_norm(config, rngs)
         head_init = nnx.initializers.xavier_uniform() if config.init == "xavier" else table
         self.head = None if config.tied_head else nnx.Param(head_init(rngs.params(), (V, D)), model_axis=-2)
         self.head_bias = nnx.Param(jnp.zeros(V), model_axis=-1) if config.head_bias else None
@@ -270,13 +334,15 @@ class GPT(nnx.Module):
         x_BD = jax.lax.dynamic_index_in_dim(x_BTD, last, axis=1, keepdims=False)
         return self.logits(x_BD), extended
 
+    def _embedded(self, ids_BT: Int[Array, "B T"]) -> Float[Array, "B T D"]:
+        """The vectors of the tokens."""
+        return self.embed[ids_BT] if self.embed_override is None else self.embed_override(ids_BT)
+
     def _run(
         self, ids_BT: Array, key: Key, position, cache: Cache | None, last=0, segments: Segments | None = None
     ) -> tuple[Array, Cache | None]:
         config, T = self.config, ids_BT.shape[1]
-        x_BTD = self.embed[ids_BT] if self.embed_override is None else self.embed_override(ids_BT)
-        if config.scaled_embedding:
-            x_BTD = x_BTD * config.d_model**0.5
+        x_BTD = self._embedded(ids_BT)
         if self.pos_embed is not None and segments is not None:
             x_BTD = x_BTD + self.pos_embed[segments.positions_BT]
         elif self.pos_embed is not None and jnp.ndim(position):

@@ -13,7 +13,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from harness.model.attention import cached_attention, causal_attention
-from harness.model.linear import Projection, kernel_inits, split_over
+from harness.model.layers import Projection, kernel_inits, split_over
 from harness.model.rope import Rotate, rotate
 from harness.model_config import ModelConfig
 
@@ -46,7 +46,6 @@ class LatentAttention(nnx.Module):
         config = self.config
         return jnp.zeros((batch, config.context, config.d_latent + config.d_rope), config.dtype)
 
-    @jax.named_scope("attention")
     def __call__(
         self,
         x_BTD: Float[Array, "B T D"],

@@ -8,7 +8,7 @@ import jax
 from flax import nnx
 
 from harness.model.gpt import mark_stacked
-from harness.model.linear import Projection
+from harness.model.layers import Projection
 
 # (layer, rank, alpha, rngs) -> the module that replaces the layer and keeps it as `base`
 AdapterFactory = Callable[[nnx.Linear, int, float, nnx.Rngs], nnx.Module]

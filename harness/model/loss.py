@@ -18,7 +18,7 @@ from jax.sharding import AbstractMesh, Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
-from harness.model.gpt import Head, project
+from harness.model.layers import Head, project
 
 # Tokens whose logits exist at once. On a CPU, each chunk adds a pass over the head's gradient, and larger ones take
 # more memory: for V = 50,257 and D = 128, 256 takes 6% longer than 512 (benchmarks/train_throughput.py). GPUs and TPUs

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from harness.model.attention import is_hidden
-from harness.model_config import ModelConfig
+from harness.model_config import GPTConfig
 
 TILE = 64  # positions that are read together: fewer take longer on a CPU, and so do all at once
 
@@ -108,7 +108,7 @@ class Blocks(NamedTuple):
         return Blocks(*(x.at[:, targets_B].set(x[:, sources_B], mode="drop") for x in self))
 
 
-def empty_blocks(config: ModelConfig, number: int, size: int) -> Blocks:
+def empty_blocks(config: GPTConfig, number: int, size: int) -> Blocks:
     """So many blocks of so many positions, for all layers of a model."""
     shape = (config.num_layers, number, size, config.kv_heads, config.per_head)
     return Blocks(jnp.zeros(shape, config.dtype), jnp.zeros(shape, config.dtype))

@@ -1,10 +1,8 @@
-"""Rotary positions (Su et al. 2021): of a whole head or a part of it, and with the longer wavelengths of longer
-contexts.
+"""Rotary positions (Su et al. 2021).
 
 Shapes: B batch, T positions, H heads, K head width, P pairs of a head, K = 2 P.
 """
 
-import math
 from collections.abc import Callable
 
 import jax.numpy as jnp
@@ -38,21 +36,3 @@ def turned(
     pairs = x_BTHK.reshape(*x_BTHK.shape[:-1], 2, half)
     swapped = jnp.flip(pairs, -2) * jnp.concatenate([-sin, sin], axis=-2)
     return (pairs * cos + swapped).reshape(x_BTHK.shape)
-
-
-def scaled(wavelengths_P: Float[Array, "P"], kind: str, numbers: tuple[float, ...]) -> Float[Array, "P"]:
-    """Wavelengths for contexts that are longer than those of pretraining, by `ModelConfig.scaling`.
-
-    `linear` multiplies all of them (Chen et al. 2023). `llama3` leaves those that fit into the old context more than
-    HIGH times, multiplies those that fit less than LOW times, and goes over from one to the other in between (Llama
-    3.1, 2024).
-    """
-    if kind == "none":
-        return wavelengths_P
-    factor = numbers[0]
-    if kind == "linear":
-        return wavelengths_P * factor
-    low, high, context = numbers[1:]
-    turns_P = context / (2 * math.pi * wavelengths_P)
-    kept_P = jnp.clip((turns_P - low) / (high - low), 0, 1)  # of the old frequency
-    return wavelengths_P / (kept_P + (1 - kept_P) / factor)

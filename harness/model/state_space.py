@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from harness.model.linear import Projection, kernel_inits, split_over
+from harness.model.layers import Projection, kernel_inits, split_over
 from harness.model_config import ModelConfig
 
 # The backward pass keeps the state before each chunk of so many positions, and computes those inside of it again.

@@ -19,9 +19,8 @@ from jaxtyping import Array, PRNGKeyArray
 from harness.config import Config
 from harness.data.batches import FIRST, UNLEARNED
 from harness.model.attention import SMALLEST_TILE
-from harness.model.gpt import Cache, ModuleFactory
+from harness.model.gpt import Attend, Cache
 from harness.model.loss import scores
-from harness.model.multi_head_attention import Attend
 from harness.model.paged_cache import Blocks, PagedAttend
 from harness.model.rope import Rotate
 from harness.model.sampling import ChooseToken, Sampling
@@ -29,8 +28,8 @@ from harness.model.segments import Segments, segment_positions
 from harness.training.dpo import Pairs, all_logits, is_pair, measured
 from harness.training.grpo import Rollouts, log_probabilities
 from harness.training.optimizer import decayed
-from harness.training.recipe import Gradients, LossSum, segment_ids, token_ids
 from harness.training.sharding import ShardingRule
+from harness.training.train_step import Gradients, LossSum, segment_ids, token_ids
 
 PAD_ID = -1
 
@@ -49,8 +48,8 @@ class CachedLayer(nnx.Module):
     """A layer for one story with `empty_cache` and `decode_step`, as the harness's GPT calls it: with its cache, in
     steps."""
 
-    def __init__(self, piece: Any, context: int):
-        self.piece, self.context = piece, context
+    def __init__(self, piece: Any, config: Any):
+        self.piece, self.context = piece, config.context
 
     def empty_cache(self, batch: int) -> Cache:
         """The caches of one layer for a batch of stories."""
@@ -87,77 +86,13 @@ class BatchedEmbed(nnx.Module):
         return self.piece.embed.embedding
 
 
-def as_is(config: Config, piece: Any) -> Any:
-    """The piece itself."""
-    return piece
-
-
-def embed_factory(config: Config, embed: Any) -> ModuleFactory:
-    """TokenAndPositionEmbed as the embedding of the harness's GPT."""
-    return lambda config, rngs: BatchedEmbed(embed(config.vocab_size, config.context, config.d_model, rngs=rngs))
-
-
-def attention_factory(config: Config, attention: Any) -> ModuleFactory:
-    """CausalMHA as the attention of the harness's GPT."""
-    return lambda config, rngs: BatchedLayer(attention(config.d_model, config.num_heads, rngs=rngs))
-
-
-def block_factory(config: Config, block: Any) -> ModuleFactory:
-    """GPTBlock as the block of the harness's GPT."""
-    return lambda config, rngs: BatchedLayer(block(config.d_model, config.num_heads, config.d_ff, rngs=rngs))
-
-
-def model_factory(config: Config, mini_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
-    """MiniGPT or GPT2 as the model of a run."""
+def model_factory(config: Any, mini_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
+    """MiniGPT or GPT2 as the model of a run, whose sizes `config` has."""
     sizes = (config.vocab_size, config.d_model, config.num_heads, config.d_ff, config.num_layers)
     return lambda rngs: mini_gpt(*sizes, max_T=config.context + 1, rngs=rngs)
 
 
-@functools.cache  # the harness's GPT compares the function
-def _batched_rope(rope: Any) -> Rotate:
-    def rotated(x_BTHK: Array, positions: Array, base: float) -> Array:
-        in_axes = (0, None if positions.ndim == 1 else 0)
-        return jax.vmap(lambda x_THK, positions_T: rope(x_THK, positions_T, base), in_axes)(x_BTHK, positions)
-
-    return rotated
-
-
-def rotation(config: Config, rope: Any) -> Rotate:
-    """rope as the rotary positions of the harness's GPT."""
-    return _batched_rope(rope)
-
-
-def norm_factory(config: Config, norm: Any) -> ModuleFactory:
-    """RMSNorm as the norm of the harness's GPT, which gives it the rows of all stories as those of one, (N, D)."""
-    return lambda config, rngs: norm(config.d_model, config.norm_epsilon, rngs=rngs)
-
-
-def feed_forward_factory(config: Config, swiglu: Any) -> ModuleFactory:
-    """SwiGLU as the feed-forward network of the harness's GPT."""
-    return lambda config, rngs: swiglu(config.d_model, config.d_ff, rngs=rngs)
-
-
-def grouped_attention_factory(config: Config, attention: Any) -> ModuleFactory:
-    """GQA as the attention of the harness's GPT."""
-    return lambda config, rngs: BatchedLayer(
-        attention(config.d_model, config.num_heads, config.kv_heads, config.rope_base, rngs=rngs)
-    )
-
-
-def latent_attention_factory(config: Config, attention: Any) -> ModuleFactory:
-    """LatentAttention as the attention of the harness's GPT."""
-    widths = (config.d_latent, config.d_rope, config.rope_base)
-    return lambda config, rngs: CachedLayer(
-        attention(config.d_model, config.num_heads, *widths, rngs=rngs), config.context
-    )
-
-
-def state_space_factory(config: Config, state_space: Any) -> ModuleFactory:
-    """SelectiveSSM as the state space of the harness's GPT."""
-    return lambda config, rngs: CachedLayer(state_space(config.d_model, config.d_state, rngs=rngs), config.context)
-
-
-def modern_model_factory(config: Config, modern_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
+def modern_model_factory(config: Any, modern_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
     """ModernGPT as the model of a run. Every layer sees all positions, as in the harness's GPT."""
     sizes = (config.vocab_size, config.d_model, config.num_heads, config.kv_heads, config.d_ff, config.num_layers)
     window = {"window": config.context + 1, "full_every": 1}
@@ -165,13 +100,21 @@ def modern_model_factory(config: Config, modern_gpt: Any) -> Callable[[nnx.Rngs]
     return lambda rngs: modern_gpt(*sizes, **window, **norms, rngs=rngs)
 
 
-def batched(config: Config, piece: Any) -> Any:
-    """A function of rows as one of a batch."""
-    return jax.vmap(piece)
+@functools.cache  # the harness's GPT compares the function
+def rotation(rope: Any) -> Rotate:
+    """rope as the rotary positions of the harness's GPT."""
+
+    def rotated(x_BTHK: Array, positions: Array, base: float) -> Array:
+        in_axes = (0, None if positions.ndim == 1 else 0)
+        return jax.vmap(lambda x_THK, positions_T: rope(x_THK, positions_T, base), in_axes)(x_BTHK, positions)
+
+    return rotated
 
 
 @functools.cache  # the harness's GPT compares the function
-def _masked(segment_mask: Any) -> Attend:
+def masked_attention(segment_mask: Any) -> Attend:
+    """segment_mask as the mask of the attention of the harness's GPT."""
+
     def attend(q_BTHK: Array, k_BTHK: Array, v_BTHK: Array, window: int, segments_BT: Array) -> Array:
         mask_BTT = jax.vmap(segment_mask)(segments_BT)
         return jax.nn.dot_product_attention(q_BTHK, k_BTHK, v_BTHK, mask=mask_BTT[:, None])
@@ -179,13 +122,10 @@ def _masked(segment_mask: Any) -> Attend:
     return attend
 
 
-def masked_attention(config: Config, segment_mask: Any) -> Attend:
-    """segment_mask as the mask of the attention of the harness's GPT."""
-    return _masked(segment_mask)
-
-
 @functools.cache
-def _in_blocks(segment_attention: Any) -> Attend:
+def segment_attention(segment_attention: Any) -> Attend:
+    """segment_attention as the attention of each head of the harness's GPT."""
+
     def attend(q_BTHK: Array, k_BTHK: Array, v_BTHK: Array, window: int, segments_BT: Array) -> Array:
         B, T, H, K = q_BTHK.shape
         # One head after the other: under vmap, `lax.cond` would compute the blocks that it is there to skip.
@@ -197,13 +137,10 @@ def _in_blocks(segment_attention: Any) -> Attend:
     return attend
 
 
-def segment_attention(config: Config, piece: Any) -> Attend:
-    """segment_attention as the attention of each head of the harness's GPT."""
-    return _in_blocks(piece)
-
-
 @functools.cache  # compared in a jitted function
-def _over_blocks(paged_attention: Any) -> PagedAttend:
+def paged_attention(paged_attention: Any) -> PagedAttend:
+    """paged_attention as the attention of the harness's GPT to a paged cache: of each token to those up to it."""
+
     def attend(
         q_BTHK: Array, blocks: Blocks, layer: Any, tables_BM: Array, positions_BT: Array, window: int = 0
     ) -> Array:
@@ -220,11 +157,6 @@ def _over_blocks(paged_attention: Any) -> PagedAttend:
         return jax.vmap(of_row)(q_BTHK.reshape(B, T, G, H // G, K), tables_BM, positions_BT).reshape(B, T, H, K)
 
     return attend
-
-
-def paged_attention(config: Config, piece: Any) -> PagedAttend:
-    """paged_attention as the attention of the harness's GPT to a paged cache: of each token to those up to it."""
-    return _over_blocks(piece)
 
 
 # The axis over `model` of the parameters of pieces, by the names that the course gives them. The harness's own

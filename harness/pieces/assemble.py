@@ -23,18 +23,19 @@ from harness.data.tokenizer import ranks_of
 from harness.errors import PieceError, UsageError
 from harness.model import lora
 from harness.model.continuous_batching import Paging, generate_paged
-from harness.model.gpt import GPT, MIXERS, Block
-from harness.model.norms import make_norm as default_norm
+from harness.model.general import MIXERS, make_block, make_gpt
+from harness.model.general import make_norm as default_norm
 from harness.model.paged_cache import BlockManager
-from harness.model.sampling import CachedDecoder, ChooseToken, Sampling, WindowDecoder, choose_token, generate
+from harness.model.sampling import CachedDecoder, ChooseToken, Decoder, Sampling, WindowDecoder, choose_token, generate
 from harness.model_config import ModelConfig
 from harness.pieces import adapt
 from harness.pieces.load import Pieces, attribute_errors_to
-from harness.pieces.registry import WITHOUT_CACHE, has_segments
+from harness.pieces.model_pieces import WITHOUT_CACHE
+from harness.pieces.spec import has_segments
 from harness.pieces.zero1 import with_zero_step
-from harness.training.optimizer import make_optimizer
-from harness.training.recipe import Gradients, Recipe, default_recipe
+from harness.training.optimizer import make_optimizer, of_updates
 from harness.training.sharding import ShardingRule, path_names
+from harness.training.train_step import Gradients, Recipe, default_recipe
 
 # Those that mix positions, of which a config uses one
 MIXER_PIECES = ("GQA", "CausalMHA", "LatentAttention", "SelectiveSSM")
@@ -49,7 +50,9 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
     rate = (
         own.learning_rate
         if schedule is None
-        else schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
+        else of_updates(
+            config, schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
+        )
     )
     if has_segments(config):
         story_loss = pieces.by_name.get("next_token_loss", adapt.mean_cross_entropy)
@@ -130,14 +133,15 @@ def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mod
     }
     given = {name: part for name, part in parts.items() if part is not None}
     block, make_norm = pieces.adapted("GPTBlock", config), given.get("make_norm", default_norm)
-    make_block = block or functools.partial(Block, **{"make_mixer": make_mixer} | given)
+    of_parts = block or functools.partial(make_block, **{"make_mixer": make_mixer} | given)
     model = config.model
     if block or given:
         # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.
         model = replace(model, init="xavier")
     if model.positions == "rope" and (block or pieces.uses("CausalMHA", config)):
         model = replace(model, positions="learned")  # these pieces do not rotate
-    return lambda rngs: GPT(model, rngs, make_block, pieces.adapted("TokenAndPositionEmbed", config), make_norm)
+    embed = pieces.adapted("TokenAndPositionEmbed", config)
+    return lambda rngs: make_gpt(model, rngs, make_block=of_parts, make_embed=embed, make_norm=make_norm)
 
 
 def _sharding_rule(config: Config, pieces: Pieces) -> ShardingRule | None:
@@ -178,7 +182,7 @@ def pack_segments(config: Config, pieces: Pieces, tokens: Tokens) -> np.ndarray:
 
     Raises PieceError if they are no such rows.
     """
-    stories, width = Windows.padded(tokens, config.context, config.vocab_size), config.context + 1
+    stories, width = Windows.of_stories(config, tokens), config.context + 1
     pack = pieces.by_name["pack_stories"]
 
     def packed(start: int) -> np.ndarray:
@@ -228,20 +232,18 @@ def generate_tokens(
 
     `sampling_distribution` chooses the tokens, except in `generate`, which chooses its own.
     """
-    distribution = pieces.by_name.get("sampling_distribution")
-    choose = adapt.token_chooser(distribution) if distribution else choose_token
+    choose = pieces.adapted("sampling_distribution", config) or choose_token
+    decoder: Decoder | None = None
     if pieces.uses("decode_step", config):
-        cached = _PieceDecoder(pieces, model, sampling, config.context, choose)
-        return _attribute_each(pieces, generate(cached, ids, sampling, end, number))
-    if config.mixer != "attention":
-        return _attribute_each(pieces, generate(CachedDecoder(model, sampling, choose), ids, sampling, end, number))
-    if "generate" not in pieces.by_name:
-        window = WindowDecoder(model, sampling, config.context, choose)
-        return _attribute_each(pieces, generate(window, ids, sampling, end, number))
+        decoder = _PieceDecoder(pieces, model, sampling, config.context, choose)
+    elif config.mixer != "attention":
+        decoder = CachedDecoder(model, sampling, choose)
+    elif "generate" not in pieces.by_name:
+        decoder = WindowDecoder(model, sampling, config.context, choose)
+    if decoder is not None:
+        return _attribute_each(pieces, generate(decoder, ids, sampling, end, number))
     key = jax.random.fold_in(jax.random.key(sampling.seed), number)
-    longest = min(
-        config.context, len(ids) + sampling.max_tokens
-    )  # so that a short text is not padded to a long context
+    longest = min(config.context, len(ids) + sampling.max_tokens)  # or a short text is padded to a long context
     options = (sampling.max_tokens, longest, end, key, sampling.temperature, sampling.top_k, sampling.top_p)
     graph, parameters = nnx.split(model)
     logits = jax.jit(lambda ids: nnx.merge(graph, parameters)(ids))
@@ -259,11 +261,10 @@ def paging(config: Config, pieces: Pieces | None) -> Paging | None:
         return Paging(*sizes) if config.cache_blocks else None
     if not config.cache_blocks or any(pieces.uses(name, config) for name in WITHOUT_CACHE):
         return None
-    distribution = pieces.by_name.get("sampling_distribution")
     parts = {
         "make_manager": pieces.adapted("BlockManager", config),
         "attention": pieces.adapted("paged_attention", config),
-        "choose": distribution and adapt.token_chooser(distribution),
+        "choose": pieces.adapted("sampling_distribution", config),
     }
     return Paging(*sizes, **{name: part for name, part in parts.items() if part is not None})
 

@@ -19,8 +19,9 @@ from commandline.problem_name import ProblemName
 from harness.config import Config
 from harness.errors import HarnessError, PieceError, UsageError
 from harness.pieces import smoke_test_cache
-from harness.pieces.registry import MODULES, PIECES, PieceSpec, has_segments
+from harness.pieces.registry import MODULES, PIECES
 from harness.pieces.smoke_tests import SmokeTestError
+from harness.pieces.spec import PieceSpec, Setup, Use
 
 COURSE_MODULES = sorted(set(MODULES.values()))
 
@@ -35,19 +36,13 @@ class Pieces:
     stubs: list[str] = field(default_factory=list)  # those that are not filled in
     digest: str = ""  # of all files
 
+    def setup(self, config: Config) -> Setup:
+        """What decides which pieces a run with this config uses."""
+        return Setup(config, {name: PIECES.get(name) for name in self.by_name})
+
     def uses(self, name: str, config: Config) -> bool:
         """Whether a run with this config calls the piece: it is there, and so are those that it needs."""
-        if name not in self.by_name:
-            return False
-        if name not in PIECES:  # such as `save`, which only another piece needs
-            return True
-        spec = PIECES[name]
-        together = all(self.uses(other, config) for other in spec.requires)
-        beside = not spec.one_of or any(self.uses(other, config) for other in spec.one_of)
-        alone = not any(self.uses(other, config) for other in spec.not_beside)
-        readable = not (spec.one_story and has_segments(config))
-        replaced = bool(spec.replaced_by) and self.uses(spec.replaced_by, config)
-        return spec.used_if(config) and readable and together and beside and alone and not replaced
+        return self.setup(config).uses(name)
 
     def adapted(self, name: str, config: Config) -> Any:
         """The piece behind the harness's interface, or None if it is missing or this config does not use it."""
@@ -59,54 +54,43 @@ class Pieces:
         With zero_step, nor with another number of `devices` along `data`, over which it splits the moments.
         """
         split = {"zero_step": f" over {devices} devices"} if self.uses("zero_step", config) else {}
-        return tuple(f"{name} {self.digest}{split.get(name, '')}" for name in self.by_name)
+        return tuple(f"{name} {self.digest}{split.get(name, '')}" for name in sorted(self.by_name))
 
     def describe(self, config: Config) -> list[str]:
         """One line per piece: whether a run with this config uses it, and why not. One for all that are not filled in.
 
         One says where to see whether those that are used are right.
         """
-        lines, waiting = [], []
-        for name, spec in PIECES.items():
-            if name in self.stubs:
-                waiting.append(f"{name} ({ProblemName(spec.module).label})")
-                continue
-            model = self.by_name[spec.part_of] if spec.part_of and self.uses(spec.part_of, config) else None
-            if name not in self.by_name:
-                lines.append(f"{name}: built-in ({self._why_not(name)})")
-            elif not self.uses(name, config):
-                lines.append(f"{name}: not used ({self._why_unused(spec, config)})")
-            elif model is not None:
-                used = self.by_name[name] in _reachable_values(sys.modules[model.__module__])
-                through = f"yours, through {spec.part_of}"
-                lines.append(f"{name}: {through if used else f'not used: your {spec.part_of} does not import it'}")
-            else:
-                when = f" ({spec.used_when})" if spec.used_when else ""
-                lines.append(f"{name}: yours, {self.folder / f'{spec.module}.py'}{when}")
+        setup = self.setup(config)
+        lines = [
+            f"{name}: {self._described(spec, setup.use(name)) if name in self.by_name else self._built_in(spec)}"
+            for name, spec in PIECES.items()
+            if name not in self.stubs
+        ]
         if any(": yours" in line for line in lines):
             lines.append("A piece that is used may still be wrong: `grade list` shows which problems you have passed.")
-        return [*lines, *([f"Not filled in yet, so built-in: {', '.join(waiting)}."] if waiting else [])]
+        if self.stubs:
+            waiting = ", ".join(f"{name} ({ProblemName(PIECES[name].module).label})" for name in self.stubs)
+            lines.append(f"Not filled in yet, so built-in: {waiting}.")
+        return lines
 
-    def _why_unused(self, spec: PieceSpec, config: Config) -> str:
-        """The reason why a run does not use a piece that is there."""
-        if unused := [other for other in spec.requires if not self.uses(other, config)]:
-            return f"it needs your {unused[0]}, which this run does not use"
-        if spec.one_story and has_segments(config):
-            return "it takes a row for one story, and with packing=segments a row has several"
-        if spec.replaced_by and self.uses(spec.replaced_by, config):
-            return f"your {spec.replaced_by} does its work"
-        if spec.used_if(config) and (others := [other for other in spec.not_beside if self.uses(other, config)]):
-            return f"it does not work with your {others[0]}, which has no cache of keys and values"
-        return f"it is used {spec.used_when}"
+    def _described(self, spec: PieceSpec, use: Use) -> str:
+        """How a run uses a piece that is there."""
+        if not use.is_used:
+            return f"not used ({use.words})"
+        if not use.through:
+            return f"yours, {self.folder / f'{spec.module}.py'}{f' ({use.words})' if use.words else ''}"
+        values = _reachable_values(sys.modules[self.by_name[use.through].__module__])
+        is_imported = self.by_name[spec.name] in values
+        return f"yours, through {use.through}" if is_imported else f"not used: your {use.through} does not import it"
 
-    def _why_not(self, name: str) -> str:
-        """The reason why the harness's own code takes the place of a piece."""
-        spec = PIECES[name]
-        missing = [other for other in spec.requires if other not in self.by_name]
-        if name in self.defined and missing:
-            return f"yours needs your {missing[0]}, which is missing"
+    def _built_in(self, spec: PieceSpec) -> str:
+        """Why the harness's own code takes the place of a piece."""
+        missing = [other for other in spec.needs if other not in self.by_name]
+        if spec.name in self.defined and missing:
+            return f"built-in (yours needs your {missing[0]}, which is missing)"
         file = f"{spec.module}.py"
-        return f"{file} does not define it" if (self.folder / file).exists() else f"there is no {file}"
+        return f"built-in ({f'{file} does not define it' if (self.folder / file).exists() else f'there is no {file}'})"
 
     def copy_to(self, folder: Path) -> bool:
         """Copies the files to the run, which can then be sampled without the workspace. Returns whether it had none."""
@@ -166,15 +150,15 @@ def load_pieces(folder: Path) -> Pieces:
 
 
 def check_pieces(defined: dict[str, Any], folder: Path, known_stubs: list[str] | None = None) -> Pieces:
-    """Smoke-tests the pieces that files in `folder` define, each with those that it requires. Leaves out stubs.
+    """Smoke-tests the pieces that files in `folder` define, each with those that it needs. Leaves out stubs.
 
     Tests nothing if it is known which are stubs, and that the others have passed. Raises PieceError if one is broken.
     """
     pieces = Pieces(folder, defined=set(defined))
     for name, spec in PIECES.items():
-        if any(other not in defined or other in pieces.stubs for other in spec.requires) or name not in defined:
+        if any(other not in defined or other in pieces.stubs for other in spec.needs) or name not in defined:
             continue
-        together = (name, *spec.requires)
+        together = (name, *spec.needs)
         smoke_test = functools.partial(spec.smoke_test, *(defined[other] for other in together))
         try:
             if known_stubs is None:
@@ -196,9 +180,10 @@ def _attempt(name: str, file: Path, work: Callable[[], Any], *, allow_stub: bool
     try:
         return work()
     except SmokeTestError as error:
-        module = MODULES[error.piece]
+        piece = error.piece or name
+        module = MODULES[piece]
         raise PieceError(
-            f"{error.piece} of {module}.py {error} `grade problem {ProblemName(module).label}` says more."
+            f"{piece} of {module}.py {error} `grade problem {ProblemName(module).label}` says more."
         ) from None
     except (PieceError, KeyboardInterrupt, MemoryError):
         raise
@@ -253,11 +238,12 @@ def _one_line(error: BaseException) -> str:
 
 def check_config(config: Config, pieces: Pieces) -> None:
     """Raises UsageError for settings that the pieces do not support."""
+    setup = pieces.setup(config)
     requirements = [
         "" if config.objective == "next_token" else "they predict the next token; --set objective=next_token",
         "" if config.ema_decay == 0 else "they keep no average of the parameters; --set ema_decay=0",
         "" if config.dropout == 0 else "the harness applies no dropout with pieces; --set dropout=0",
-        *(PIECES[name].config_rule(config, pieces.by_name) for name in pieces.by_name if name in PIECES),
+        *(use.words for use in map(setup.use, setup.there) if use.is_conflict),
         "" if config.dtype == "float32" else "they compute in float32; --set dtype=float32",
     ]
     for sentence in filter(None, requirements):

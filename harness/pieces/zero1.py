@@ -14,8 +14,8 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array
 
 from harness.config import Config
-from harness.training.recipe import LossSum, Recipe
 from harness.training.sharding import by_dotted_name
+from harness.training.train_step import LossSum, Recipe
 
 BETA2 = 0.999  # Adam's second decay in problem 69
 

@@ -65,7 +65,8 @@ def svg(title: str, charts: Sequence[Chart], axis: str, height: int) -> str:
     heading = f'<text class="title" x="{LEFT}" y="30">{escape(title)}</text>\n' if title else ""
     summary = " ".join(f"{chart.title}. {chart.summary}." for chart in charts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {total}" width="{width}" height="{total}" role="img">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {total}" width="{width}" height="{total}" '
+        f'role="img">\n'
         f"<title>{escape(title or charts[0].title)}</title>\n<desc>{escape(summary)}</desc>\n<style>{_STYLE}</style>\n"
         f'<rect class="paper" width="{width}" height="{total}"/>\n{heading}' + "\n".join(shapes) + "\n</svg>\n"
     )

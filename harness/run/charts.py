@@ -2,14 +2,14 @@
 runs."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from commandline.chart import Chart, Line, Point
 from commandline.chart import draw as lay_out
 from commandline.files import replace
-from harness.data.ngrams import NgramLoss
+from harness.run.baselines import NAMES
 from harness.run.chart_file import KINDS, svg
 
 Metrics = list[dict[str, Any]]
@@ -17,25 +17,25 @@ HEIGHT, PANEL_HEIGHT = 340, 130
 EMPTY = Chart("no finite values yet", "", [], [], [], [])
 
 
-def draw(folder: Path, metrics: Metrics, title: str, ngrams: NgramLoss | None) -> None:
+def draw(folder: Path, metrics: Metrics, title: str, baselines: Mapping[str, float]) -> None:
     """Draws the charts from the metrics of a run and replaces the existing ones."""
     if any("reward" in entry for entry in metrics):
         pictures = {"reward.svg": rewards(metrics, title)}
     elif any("margin" in entry for entry in metrics):
         pictures = {"preference.svg": preferences(metrics, title)}
     else:
-        pictures = {"loss.svg": losses(metrics, title, ngrams), "lr.svg": learning_rates(metrics, title)}
+        pictures = {"loss.svg": losses(metrics, title, baselines), "lr.svg": learning_rates(metrics, title)}
     for name, picture in pictures.items():
         replace(folder / name, picture)
 
 
-def losses(metrics: Metrics, title: str, ngrams: NgramLoss | None) -> str:
-    """Draws the losses over the steps, on a logarithmic axis, with those of the n-gram models as lines."""
+def losses(metrics: Metrics, title: str, baselines: Mapping[str, float]) -> str:
+    """Draws the losses over the steps, on a logarithmic axis, with the baselines as lines."""
     lines = [
         Line("train", "k0 faint", _points(metrics, "loss")),
         Line("validation", "k1", _points(metrics, "validation_loss"), has_dots=True),
     ]
-    levels = {"unigram model": ngrams.unigram, "bigram model": ngrams.bigram} if ngrams else {}
+    levels = {words: baselines[name] for name, words in NAMES.items() if name in baselines}
     label = "loss (nats per token, log scale)"
     return _picture(title, [lay_out(label, lines, last_step=_last(metrics), levels=levels, is_log=True)])
 

@@ -14,6 +14,10 @@ from harness.run.stop_strings import until
 from harness.settings import SEEDS
 
 GREETING = "This model continues stories; it does not answer questions. Type how a story begins, or /help."
+GREETING_OF_TEXT = (
+    "This model continues text like that which it was trained on; it does not answer questions. Type a beginning, or "
+    "/help."
+)
 GREETING_OF_DIALOGUES = "This model has learned from dialogues. Type a message, or /help."
 _OF_DIALOGUES = """\
   Type a message. Ctrl-C stops an answer, Ctrl-D quits.
@@ -34,6 +38,17 @@ _NUMBERS: dict[str, type] = {"temperature": float, "top-p": float, "top-k": int,
 _COMMANDS = (*_NUMBERS, "again", "help", "new", "quit")
 
 
+class Prompt(str):
+    """The beginning of a story, as it was typed."""
+
+
+def greeting(session: Session) -> str:
+    """What a chat begins with: what the model does with a line."""
+    if session.template:
+        return GREETING_OF_DIALOGUES
+    return GREETING_OF_TEXT if session.run.data().prompt else GREETING
+
+
 class Chat:
     """Answers lines: beginnings of stories, or messages to a model that learned from dialogues; and commands with a
     slash.
@@ -48,6 +63,7 @@ class Chat:
         self.session, self.model, self.sampling, self._stops = session, model, sampling, stops
         self._before = session.system_messages(system)
         self.ended = False
+        self.tokens = 0  # of the last answer; 0 after a command
         self._said: Messages = []  # the conversation so far, or the beginning of a story
         self._answers = 0  # to the last line
 
@@ -59,6 +75,7 @@ class Chat:
     def answer(self, line: str) -> Iterator[str]:
         """The parts of the answer to a line, as they are generated. Raises UsageError for a command that is not
         valid."""
+        self.tokens = 0
         if line.startswith("/") and not line.startswith("//"):
             yield from self._obeyed(line)
             return
@@ -104,16 +121,21 @@ class Chat:
         if note := on_length(ids, session.config.context):
             yield f"{note}\n"
         if not template:
-            yield line
+            yield Prompt(line)
         words: list[str] = []
         try:
-            tokens = session.tokens(self.model, ids, self.sampling, self._answers)
-            for text in until(stream_text(session.tokenizer, tokens), self._stops):
+            for text in until(stream_text(session.tokenizer, self._counted(ids)), self._stops):
                 words.append(text)
                 yield text
         finally:  # what was said before Ctrl-C counts
             if template:
                 self._said.append({"role": "assistant", "content": "".join(words).strip()})
+
+    def _counted(self, ids: list[int]) -> Iterator[int]:
+        """The tokens after `ids`, which are counted."""
+        for token in self.session.tokens(self.model, ids, self.sampling, self._answers):
+            self.tokens += 1
+            yield token
 
     def _changed(self, name: str, value: str) -> Sampling:
         """The sampling with another number."""

@@ -10,8 +10,9 @@ import jax
 from flax import nnx
 
 from harness.config import Config
-from harness.run.folder import Run, training_seconds
-from harness.training.recipe import default_model
+from harness.run.folder import Run
+from harness.run.metrics_file import training_seconds
+from harness.training.train_step import default_model
 
 LOSS, BITS = "validation_loss", "validation_bits_per_byte"
 LONGEST_VALUE = 40  # characters of a setting in a column
@@ -142,13 +143,15 @@ def _notes(runs: Sequence[Run], configs: Sequence[Config]) -> Iterator[str]:
     def differ(*names: str) -> bool:
         return len({tuple(getattr(config, name) for name in names) for config in configs}) > 1
 
-    keys = {run.data_key() for run in runs}
+    keys = {run.data().key for run in runs}
     if differ("objective"):
         yield "The runs have different objectives: their losses do not compare."
     elif differ("validation_fraction") or (len(keys) > 1 if "" not in keys else differ("data")):
         yield "The runs have different data: their losses do not compare."
     elif differ("tokenizer"):
-        yield "The runs have different tokenizers: their losses in nats per token do not compare, only bits per byte do."
+        yield (
+            "The runs have different tokenizers: their losses in nats per token do not compare, only bits per byte do."
+        )
     validated = ("tokenizer", "context", "packing", "batch_size", "eval_batches")
     if differ(*validated) and any(config.eval_batches for config in configs):
         yield (

@@ -3,12 +3,9 @@
 import contextlib
 import importlib.util
 import json
-import math
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TypeVar
 
 import tiktoken
 from etils import epath  # type: ignore[import-untyped]
@@ -19,11 +16,17 @@ from harness.data.dialogues import template_of
 from harness.data.tokenizer import get_tokenizer
 from harness.data.train_tokenizer import file_of
 from harness.errors import UsageError
+from harness.run.metrics_file import complete_lines, truncate
 from harness.run.rewards import split_file
 
-# Metrics that differ between executions. All others are determined by the config.
-MEASURED = ("time", "tokens_per_s", "mfu", "memory")
-FLUSH_SECONDS = 0.5  # the studio draws the lines while they come
+
+class DataRecord(NamedTuple):
+    """The data that a run is trained on: their name and key, and how a text of theirs begins; empty for the embedded
+    stories, which begin alike."""
+
+    name: str
+    key: str
+    prompt: str = ""
 
 
 class BaseRecord(NamedTuple):
@@ -31,6 +34,9 @@ class BaseRecord(NamedTuple):
 
     step: int
     digest: str
+
+
+R = TypeVar("R", DataRecord, BaseRecord)
 
 
 class Run:
@@ -86,22 +92,14 @@ class Run:
         """The copy of the file that the reward or the task reads."""
         return self.folder / f"reward{original.suffix}"
 
-    def data_key(self) -> str:
-        """The key of the data that the run was trained on; empty if it was not recorded. Raises UsageError for another
-        file."""
-        return str(self._data().get("key", ""))
+    def data(self) -> DataRecord:
+        """The data that the run was trained on; with an empty key if that was not recorded. Raises UsageError for
+        another file."""
+        return _record(self.data_file, DataRecord, "Remove it if the data are unchanged.") or DataRecord("", "")
 
-    def _data(self) -> dict[str, Any]:
-        if not self.data_file.exists():
-            return {}
-        try:
-            record = json.loads(self.data_file.read_text("utf-8"))
-            return {"key": record["key"], "prompt": record.get("prompt", "")}
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise UsageError(
-                f"{self.data_file} is not the record of a run's data ({type(error).__name__}). "
-                "Remove it if the data are unchanged."
-            ) from error
+    def record_data(self, data: DataRecord) -> None:
+        """Records which data the run is trained on."""
+        files.replace(self.data_file, json.dumps(data._asdict()) + "\n", durable=True)
 
     def checkpoints_of(self, config: Config) -> Path | epath.Path:
         """The folder of the checkpoints, which may be in a bucket.
@@ -123,27 +121,11 @@ class Run:
             raise UsageError(f"checkpoint_dir={where} needs a package for Google Cloud Storage: run `{install}`.")
         return epath.Path(where) / self.folder.name
 
-    def prompt(self) -> str:
-        """How the run's own text begins; empty if it has none, such as one trained on the embedded stories."""
-        return str(self._data().get("prompt", ""))
-
-    def record_data(self, name: str, key: str, prompt: str = "") -> None:
-        """Records which data the run is trained on, and how its text begins."""
-        record = {"name": name, "key": key, "prompt": prompt}
-        files.replace(self.data_file, json.dumps(record) + "\n", durable=True)
-
     def base(self) -> BaseRecord | None:
         """The checkpoint that an existing run was fine-tuned from, if it is recorded. Raises UsageError for another
         file."""
-        if not (self.config_file.exists() and self.base_file.exists()):
-            return None
-        try:
-            return BaseRecord(**json.loads(self.base_file.read_text("utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise UsageError(
-                f"{self.base_file} is not the record of a run's base ({type(error).__name__}). Put the former file "
-                "back."
-            ) from error
+        exists = self.config_file.exists()
+        return _record(self.base_file, BaseRecord, "Put the former file back.") if exists else None
 
     def record_base(self, base: BaseRecord) -> None:
         """Records which checkpoint the run is fine-tuned from."""
@@ -206,7 +188,7 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """The complete lines of metrics.jsonl."""
-        return list(_complete_lines(self.metrics_file))
+        return complete_lines(self.metrics_file)
 
     def sample_file(self, step: int) -> Path:
         """The file of the sample that is written after a step."""
@@ -214,59 +196,15 @@ class Run:
 
     def truncate_metrics(self, last_step: int) -> None:
         """Removes the lines after `last_step`, and a line that is incomplete."""
-        kept = [entry for entry in _complete_lines(self.metrics_file) if entry["step"] <= last_step]
-        files.replace(self.metrics_file, "".join(map(_line, kept)), durable=True)
+        truncate(self.metrics_file, last_step)
 
 
-def training_seconds(metrics: list[dict[str, Any]]) -> float:
-    """The time of all steps, without validations, checkpoints and interruptions."""
-    tokens = [0, *(entry["tokens"] for entry in metrics)]
-    speeds = [entry["tokens_per_s"] for entry in metrics]
-    steps = zip(tokens, tokens[1:], speeds, strict=False)
-    return round(sum(((after - before) / speed for before, after, speed in steps if speed), 0.0), 1)
-
-
-class MetricsWriter:
-    """Appends lines to metrics.jsonl, which readers see within `FLUSH_SECONDS`."""
-
-    def __init__(self, path: Path):
-        self._file: TextIO = path.open("a", encoding="utf-8")
-        self._flushed = time.monotonic()
-
-    def write(self, entry: dict[str, Any]) -> None:
-        """Appends the line of one step."""
-        self._file.write(_line(entry))
-        if (now := time.monotonic()) - self._flushed >= FLUSH_SECONDS:
-            self._file.flush()
-            self._flushed = now
-
-    def sync(self) -> None:
-        """Waits until all lines are on disk. Called before a checkpoint, so that no checkpoint is ahead of the
-        metrics."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
-
-
-def _line(entry: dict[str, Any]) -> str:
-    """A line of JSON, which has no NaN and no infinity: they become null."""
-    finite = {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in entry.items()
-    }
-    return json.dumps(finite, allow_nan=False) + "\n"
-
-
-def _complete_lines(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            if not line.endswith("\n"):
-                return
-            try:
-                yield json.loads(line)
-            except ValueError:
-                return
+def _record(file: Path, kind: type[R], advice: str) -> R | None:
+    """The record in a file; None if there is no file. Raises UsageError, with the advice, for another file."""
+    if not file.exists():
+        return None
+    try:
+        return kind(**json.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        what = "data" if kind is DataRecord else "base"
+        raise UsageError(f"{file} is not the record of a run's {what} ({type(error).__name__}). {advice}") from error

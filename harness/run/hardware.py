@@ -1,14 +1,21 @@
 """Hardware figures: peak FLOP rate, memory in use, and the FLOPs per trained token."""
 
 import functools
+import os
 import re
 import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import psutil
 
+from commandline import invocation
+from commandline.spelling import nearest
+from commandline.text import counted
+from harness.errors import UsageError
 from harness.model_config import ModelConfig
 
 # Peak rate in FLOP/s of dense bfloat16 matrix products (float16 on V100 and T4), from the vendors' data sheets.
@@ -18,17 +25,34 @@ PEAK_FLOPS = {
     "L4": 121e12, "V100": 125e12, "T4": 65e12, "RTX 5090": 209e12, "RTX 4090": 165e12, "RTX 3090": 71e12,
     "v4": 275e12, "v5 lite": 197e12, "v5e": 197e12, "v5": 459e12, "v5p": 459e12, "v6 lite": 918e12, "v6e": 918e12,
 }  # fmt: skip
+# Memory in GB, of the smallest card of a name
+MEMORY_GB = {
+    "GB200": 186, "B200": 180, "GH200": 96, "H200": 141, "H100": 80, "H100 NVL": 94, "H100 PCIe": 80, "A100": 40,
+    "A30": 24, "A10": 24, "A10G": 24, "L40S": 48, "L40": 48, "L4": 24, "V100": 16, "T4": 16, "RTX 5090": 32,
+    "RTX 4090": 24, "RTX 3090": 24, "v4": 32, "v5 lite": 16, "v5e": 16, "v5": 95, "v5p": 95, "v6 lite": 32, "v6e": 32,
+}  # fmt: skip
+OF_A_GPU = 0.75  # of its memory, which JAX takes by default
 # GPUs without TF32, whose float32 products use no tensor cores.
 FLOAT32_FLOPS = {"V100": 15.7e12, "T4": 8.1e12}
 MEASURED_SIZE = 1536
+NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")  # exists on Linux where the driver is loaded, also in containers
+
+
+def peak_flops(dtype: str) -> float | None:
+    """The peak rate of one of this machine's devices in FLOP/s in a dtype; None if the table does not have it, such as
+    that of a CPU."""
+    return listed_flops(jax.devices()[0].device_kind, dtype)
+
+
+def utilization(flops_per_s: float, dtype: str, devices: int) -> float | None:
+    """The share of the peak rate of so many devices that a program reaches; None where that is unknown."""
+    peak = peak_flops(dtype)
+    return None if peak is None else flops_per_s / (peak * devices)
 
 
 @functools.cache
-def peak_flops(dtype: str) -> float:
-    """The peak rate of one device in FLOP/s in a dtype: from the table, otherwise measured with large matrix
-    products."""
-    if listed := listed_flops(jax.devices()[0].device_kind, dtype):
-        return listed
+def product_rate(dtype: str) -> float:
+    """The rate of large matrix products in a dtype on one device in FLOP/s, measured now. Other programs lower it."""
     square = jnp.ones((MEASURED_SIZE, MEASURED_SIZE), jnp.dtype(dtype))
     product = jax.jit(lambda a: a @ a).lower(square).compile()
     seconds = []
@@ -51,6 +75,53 @@ def listed_flops(device_kind: str, dtype: str = "bfloat16") -> float | None:
     if dtype == "bfloat16" or device_kind.startswith("TPU"):
         return PEAK_FLOPS[name]
     return FLOAT32_FLOPS.get(name, PEAK_FLOPS[name] / 2)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device to estimate for."""
+
+    name: str
+    flops: float  # FLOP/s in the dtype of a run
+    usable: int  # bytes that JAX takes of an accelerator's memory; 0 for a CPU
+    all: int  # bytes of memory
+    is_listed: bool  # whether the rate is from the table; otherwise it was measured
+
+    @property
+    def usable_or_all(self) -> int:
+        """The bytes that there are for a run."""
+        return self.usable or self.all
+
+
+def device_named(name: str, dtype: str) -> Device:
+    """A device of the table. Raises UsageError, naming the nearest ones, if it has none of that name."""
+    if name not in PEAK_FLOPS:
+        close = " or ".join(nearest(name, PEAK_FLOPS, 2)) or ", ".join(PEAK_FLOPS)
+        raise UsageError(f"--device {name} is not known; it could be {close}.")
+    memory, flops = MEMORY_GB[name] * 10**9, listed_flops(name, dtype)
+    assert flops is not None
+    return Device(name, flops, int(OF_A_GPU * memory), memory, is_listed=True)
+
+
+def device_here(dtype: str) -> Device:
+    """The first of this machine's devices. Where its rate is not in the table, it is measured."""
+    device = jax.devices()[0]
+    memory = (device.memory_stats() or {}).get("bytes_limit", 0)
+    listed = peak_flops(dtype)
+    everything = memory or psutil.virtual_memory().total
+    return Device(device.device_kind, listed or product_rate(dtype), memory, everything, is_listed=listed is not None)
+
+
+def described_devices() -> str:
+    """A sentence on the devices that JAX has, and on a GPU of NVIDIA that it leaves unused."""
+    devices = jax.devices()
+    kinds = ", ".join(dict.fromkeys(device.device_kind for device in devices))
+    sentence = f"JAX has {counted(len(devices), 'device')}: {kinds}."
+    unused = devices[0].platform == "cpu" and NVIDIA_DRIVER.exists() and "JAX_PLATFORMS" not in os.environ
+    if not unused:
+        return sentence
+    install = invocation.install(f"jax[cuda12]=={jax.__version__}")
+    return f"{sentence} This machine has a GPU of NVIDIA, which this JAX cannot use: run `{install}` (docs/gpu.md)."
 
 
 def flops_per_token(config: ModelConfig) -> float:

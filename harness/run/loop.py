@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import functools
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +19,10 @@ from harness.data.prepared import own_prompt
 from harness.errors import HarnessError
 from harness.pieces.load import attribute_errors_to
 from harness.run import charts, own_code
+from harness.run.baselines import add_baselines, read_baselines
 from harness.run.batch_source import check_prompts, open_feed
+from harness.run.epochs import long_past_best, most, on_epochs
+from harness.run.folder import DataRecord
 from harness.run.hooks import Aside, Hook, Hooks
 from harness.run.metrics import Metrics, PendingStep
 from harness.run.run_session import Log, Session, sample_text
@@ -60,7 +62,7 @@ def train(session: Session, *, log: Log, quiet: bool = False, on_step: OnStep | 
             if base is not None:  # before the config: a run whose config is there has its record
                 run.record_base(base)
             resumed = run.create_or_check(config)
-            run.record_data(data.name, data.key, own_prompt(config, data))
+            run.record_data(DataRecord(data.name, data.key, own_prompt(config, data)))
             return resumed, session.pieces is not None and session.pieces.copy_to(run.pieces)
 
         exists = processes.decided_by_first(lock)
@@ -113,15 +115,19 @@ class _Loop:
             self.state = start
             devices = counted(session.mesh.size, "device")
             log(f"Run {run.folder}: {_sizes(session, self.state)}, {config.steps} steps on {devices}.")
+            if sentence := on_epochs(session):
+                log(sentence)
         self.metrics = Metrics(session, self.step, log)
         self.pending: collections.deque[PendingStep] = collections.deque()
         self.saved = self.step
         self.aside = Aside(local_mesh(session.mesh), log)
         self.out_of_patience = self.metrics.is_out_of_patience()
+        self.said_best_is_past = False
         every = config.eval_every
         hooks = [
             Hook(every, self._validate),
             Hook(config.checkpoint_every or every, self._save, config.checkpoint_minutes),
+            Hook(every, self._save_best),
         ]
         if self.metrics.are_written and on_step is None:
             hooks += [Hook(config.chart_every or every, self._draw), Hook(every, self._say)]
@@ -143,13 +149,19 @@ class _Loop:
             progress(title, unit="steps", total=config.steps, done=self.step, quiet=self.quiet) as advance,
         ):
             stopped = False
+            # Of pairs of answers, that of the base is ln 2, whatever the base is.
+            if not self.step and config.base and not config.has_pairs and self.on_step is None:
+                self._validate_base()
             while self.step < self.last_step and not stopped:
                 self._dispatch()
                 if len(self.pending) > RUN_AHEAD:
                     self.metrics.record(self.pending.popleft())
                 self.hooks.run_due(self.step, lambda: self.last_step)
                 if (finished := self.step - len(self.pending)) > recorded:
-                    advance(finished - recorded, self.metrics.status)
+                    advance(
+                        finished - recorded,
+                        "  ".join(filter(None, (most(self.session, finished), self.metrics.status))),
+                    )
                     if self.on_step:
                         self.on_step(self.step, self.metrics.last)
                     recorded = finished
@@ -208,6 +220,13 @@ class _Loop:
             self.metrics.record(pending, loss, more)
         self.metrics.sync()  # no checkpoint is ahead of the metrics
 
+    def _validate_base(self) -> None:
+        """Reports and keeps the validation loss of the base, before the first step."""
+        loss = self.session.validate(self.state)
+        self.log(f"step 0: validation {loss:.4f}, which is that of the base")
+        if self.metrics.are_written:
+            add_baselines(self.session.run, {"base": loss})
+
     def _validate(self) -> None:
         self._drain(lambda: self.session.measure(self.state))
         self.out_of_patience = self.metrics.is_out_of_patience()
@@ -224,14 +243,19 @@ class _Loop:
             self.checkpointer.save(self.step, self.state, self.feed.get_state(), last["loss"] if is_bad else loss)
         self.saved = self.step
 
+    def _save_best(self) -> None:
+        """Saves a checkpoint of a new best validation loss, whatever the interval of the others: it is the one that is
+        sampled, exported and tuned. (The best of reinforcement learning is its last.)"""
+        if self.saved != self.step and not self.session.config.reward and self.metrics.is_new_best():
+            self._save()
+
     def _draw(self) -> None:
         run, entries = self.session.run, list(self.metrics.lines)
 
         def draw() -> None:
-            ngrams = self.session.ngrams
-            charts.draw(run.folder, entries, run.folder.name, ngrams)
-            if ngrams:
-                replace(run.baselines_file, json.dumps(ngrams._asdict()) + "\n")
+            if ngrams := self.session.ngrams:
+                add_baselines(run, ngrams._asdict())
+            charts.draw(run.folder, entries, run.folder.name, read_baselines(run))
 
         self.aside.run("charts", draw)
 
@@ -247,9 +271,19 @@ class _Loop:
     def _say(self) -> None:
         """Reports the last step in one line."""
         last, speed = self.metrics.last, self.metrics.speed()
+        parts = (
+            f"loss {last['loss']:.4f}, validation {last['validation_loss']:.4f}",
+            most(self.session, self.step),
+            f"{speed:,.0f} tokens/s",
+        )
+        self.log(f"step {self.step}: {', '.join(filter(None, parts))}")
+        best = None if self.said_best_is_past else long_past_best(self.session, self.metrics.lines)
+        if best is None or self.step == self.last_step:
+            return
+        self.said_best_is_past = True
         self.log(
-            f"step {self.step}: loss {last['loss']:.4f}, validation {last['validation_loss']:.4f}, {speed:,.0f} "
-            "tokens/s"
+            f"The best validation loss is still {best['validation_loss']:.4f}, that of step {best['step']}: what the "
+            "model learns now is this text by heart. Ctrl-C stops the run. Samples and exports use the best checkpoint."
         )
 
 

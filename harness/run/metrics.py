@@ -12,8 +12,8 @@ import jax
 
 from harness import processes
 from harness.errors import HarnessError
-from harness.run.folder import MetricsWriter
-from harness.run.hardware import flops_per_token, memory_bytes, peak_flops
+from harness.run.hardware import flops_per_token, memory_bytes, utilization
+from harness.run.metrics_file import MetricsWriter
 from harness.run.run_session import Log, Session
 from harness.training.train_step import StepMetrics
 
@@ -48,7 +48,6 @@ class Metrics:
         self._was_finite = True
         self._said = len(self.lines)  # of the lines, so many came before the last sentence of the log
         self._token_flops = flops_per_token(config)
-        self._peak_flops = peak_flops(config.dtype) * session.mesh.size
         self._memory = memory_bytes()
         self._clock = time.perf_counter()
 
@@ -84,6 +83,7 @@ class Metrics:
         tokens_per_s = targets / (now - self._clock)
         self._tokens += targets
         self._clock = now
+        mfu = utilization(tokens_per_s * self._token_flops, self.session.config.dtype, self.session.mesh.size)
         line = {
             "step": pending.step,
             "loss": loss,
@@ -98,7 +98,7 @@ class Metrics:
             **{name: float(value) for name, value in pending.metrics.more.items()},
             "time": round(time.time(), 3),
             "tokens_per_s": round(tokens_per_s, 1),
-            "mfu": round(tokens_per_s * self._token_flops / self._peak_flops, 4),
+            "mfu": None if mfu is None else round(mfu, 4),
             "memory": self._memory,
         }
         self.lines.append(line)
@@ -137,11 +137,23 @@ class Metrics:
             return False
 
         def decide() -> bool:
-            losses = [line["validation_loss"] for line in self.lines if "validation_loss" in line]
-            found = [loss for loss in losses if loss is not None and not math.isnan(loss)]
+            found = self._validation_losses()
             return len(found) > patience and min(found[-patience:]) >= min(found[:-patience])
 
         return processes.decided_by_first(decide)
+
+    def is_new_best(self) -> bool:
+        """Whether the validation loss of the last step is the lowest so far. The first process has them all."""
+
+        def decide() -> bool:
+            last, found = self.last["validation_loss"], self._validation_losses()
+            return last is not None and math.isfinite(last) and last < min(found[:-1], default=math.inf)
+
+        return processes.decided_by_first(decide)
+
+    def _validation_losses(self) -> list[float]:
+        losses = [line["validation_loss"] for line in self.lines if "validation_loss" in line]
+        return [loss for loss in losses if loss is not None and not math.isnan(loss)]
 
     def sync(self) -> None:
         """Waits until all lines are on disk."""

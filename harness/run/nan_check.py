@@ -54,5 +54,8 @@ def _origin(error: checkify.Error, folders: list[Path]) -> str:
         for folder in folders:
             if file.is_relative_to(folder) and file != Path(__file__):
                 place = file.relative_to(folder.parent if folder == folders[0] else folder)
-                return f"The first NaN is the result of {found.prim} in {place}, line {frame.line_num} ({frame.function_name})."
+                return (
+                    f"The first NaN is the result of {found.prim} in {place}, line {frame.line_num} "
+                    f"({frame.function_name})."
+                )
     return f"The first NaN is the result of {found.prim}."

@@ -22,9 +22,9 @@ from flax import nnx
 
 from commandline.errors import CommandError
 from harness.errors import UsageError
-from harness.model.attention_maps import attention_maps
 from harness.model.sampling import Sampling, distribution
 from harness.pieces.load import attribute_errors_to
+from harness.run.attention_maps import attention_maps
 from harness.run.run_session import Session
 from harness.run.state import load_state
 

@@ -5,7 +5,9 @@ import math
 import numpy as np
 
 from harness.config import Config
-from harness.run.folder import training_seconds
+from harness.run.baselines import read_baselines
+from harness.run.epochs import epochs, long_past_best, rounded
+from harness.run.metrics_file import training_seconds
 from harness.run.run_session import Session
 
 AVERAGED = 10  # updates at the beginning and at the end
@@ -41,6 +43,8 @@ def report(session: Session) -> str:
             rows.append(("  in bits per byte", f"{bits:.4f} (best {session.bits_per_byte(best_loss):.4f})"))
     if ngrams := session.ngrams:
         rows += [("  of a bigram model", f"{ngrams.bigram:.4f}"), ("  of a unigram model", f"{ngrams.unigram:.4f}")]
+    if "base" in (baselines := read_baselines(run)):
+        rows.append(("  of the base, at step 0", f"{baselines['base']:.4f}"))
     charts = ", ".join(str(run.folder / name) for name in ("loss.svg", "lr.svg"))
     if config.has_pairs:
         charts = str(run.folder / "preference.svg")
@@ -52,15 +56,23 @@ def report(session: Session) -> str:
             ("groups of equal rewards", f"{sum(entry['equal_groups'] for entry in metrics)}, which teach nothing"),
         ]
         charts = str(run.folder / "reward.svg")
+    utilizations = [entry["mfu"] for entry in metrics if entry["mfu"] is not None]
     rows += [
+        *((f"epochs of {name}", rounded(number)) for name, number in epochs(session, last["step"]).items()),
         ("updates skipped", str(last["skipped"])),
         ("tokens/s, median", f"{np.median([entry['tokens_per_s'] for entry in metrics]):,.0f}"),
-        ("model FLOP utilization", f"{np.median([entry['mfu'] for entry in metrics]):.1%}"),
+        *([("model FLOP utilization", f"{np.median(utilizations):.1%}")] if utilizations else []),
         ("memory, peak", f"{max(entry['memory'] for entry in metrics) / 1e9:.2f} GB"),
         ("charts", charts),
     ]
     title = f"Run {run.folder}: {last['step']} of {config.steps} steps, {last['tokens']:,} tokens"
-    return "\n".join([title, *(f"  {name:<28}{value}" for name, value in rows)])
+    lines = [title, *(f"  {name:<28}{value}" for name, value in rows)]
+    if past := long_past_best(session, metrics):
+        lines.append(
+            f"The best validation loss is that of step {past['step']}. After it, the model learned its text by heart: "
+            "use fewer steps, --set patience=3, or more text."
+        )
+    return "\n".join(lines)
 
 
 def _chance(config: Config) -> str:

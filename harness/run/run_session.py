@@ -17,6 +17,7 @@ from jax.sharding import Mesh
 from harness.config import HUGGING_FACE, Config, ReportConfig
 from harness.data.batches import Rows, check_data, make_windows, validation_batches, windows_of
 from harness.data.dialogues import Messages, Template, open_template, template_of
+from harness.data.hub import model_folder
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.package_tokenizer import begin_of
 from harness.data.pairs import tokenize_pair
@@ -47,9 +48,8 @@ from harness.training.checkpoint import (
 )
 from harness.training.dpo import preferring
 from harness.training.grpo import reinforced
-from harness.training.recipe import Recipe, default_recipe
 from harness.training.sharding import make_mesh, put_batch
-from harness.training.train_step import StepFunctions, make_step_functions
+from harness.training.train_step import Recipe, StepFunctions, default_recipe, make_step_functions
 
 Log = Callable[[str], None]
 
@@ -81,7 +81,7 @@ class Session:
         # Other settings of the data are a difference of settings, which is reported as such.
         trained = self.run.config() if self.run.config_file.exists() else config
         same = all(getattr(trained, name) == getattr(config, name) for name in ("data", "field", "validation_fraction"))
-        if same and (known := self.run.data_key()) not in ("", key):
+        if same and (known := self.run.data().key) not in ("", key):
             names = ", ".join(source.name for source in sources)
             raise UsageError(
                 f"The data of run {self.run.folder} have changed: {names} had the key {known}, and now has {key}. "
@@ -104,6 +104,9 @@ class Session:
         """The tokens of these sources, by the piece `tokenize` if there is one."""
         tokenize = self.piece_by_name.get("tokenize")
         by_piece = f"-{self.pieces.digest}" if self.pieces and tokenize else ""
+        if tokenize and (begin := begin_of(self.tokenizer)):
+            piece = tokenize
+            tokenize = lambda text, tokenizer: np.array([*begin, *piece(text, tokenizer)])  # noqa: E731
         prepare_one = functools.partial(
             prepare, tokenizer=self.tokenizer, tokenize=tokenize, key=by_piece, quiet=self.quiet
         )
@@ -135,9 +138,9 @@ class Session:
         if not config.chat:
             return None
         file = template_of(config)
-        return open_template(
-            str(self.run.copy_of(file, self.run.template_file)) if file else config.chat, self.tokenizer
-        )
+        spec = str(self.run.copy_of(file, self.run.template_file)) if file else config.chat
+        folders = (model_folder(name) for name in (config.tokenizer, config.base) if name.startswith(HUGGING_FACE))
+        return open_template(spec, self.tokenizer, next(folders, None))
 
     def prompt_ids(self, prompt: str, before: Sequence[dict[str, Any]] = ()) -> list[int]:
         """The tokens of a prompt: of a question after the messages `before`, if the model answers.
@@ -146,10 +149,10 @@ class Session:
         """
         if self.template:
             return self.template.prompt([*before, {"role": "user", "content": prompt}])
-        ids = encode_prompt(self.tokenizer, prompt)
+        begin, ids = begin_of(self.tokenizer), encode_prompt(self.tokenizer, prompt)
         if prompt and self.pieces is not None and self.pieces.uses("encode", self.config):
-            return assemble.encode_text(self.pieces, self.tokenizer, prompt)
-        return [*begin_of(self.tokenizer), *ids]
+            ids = assemble.encode_text(self.pieces, self.tokenizer, prompt)
+        return [*begin, *(ids if prompt or not begin else ())]
 
     def system_messages(self, text: str | None) -> Messages:
         """What stands before all messages, if there is such a text. Raises UsageError if the model does not answer."""
@@ -161,7 +164,7 @@ class Session:
     def prompt(self) -> str:
         """What samples begin with by default: how the run's own text begins, or how stories do."""
         objective = self.config.objective
-        return (self.run.prompt() if objective == "next_token" else "") or PROMPTS[objective]
+        return (self.run.data().prompt if objective == "next_token" else "") or PROMPTS[objective]
 
     @property
     def end_of_text(self) -> int:
@@ -203,7 +206,7 @@ class Session:
             return PieceCheckpointer(
                 self.run.checkpoints, self.functions, self.pieces, self.config.seed, keep=self.config.keep
             )
-        # Checkpoints of adapters used to hold the base as well; runs of that time have no record of it.
+        # Checkpoints of adapters that 0.2.0 wrote hold the base as well; its runs have no record of it.
         holds_all = self.run.config_file.exists() and self.run.base() is None
         left_out = frozenset() if holds_all else self.functions.frozen
         folder = self.run.checkpoints_of(self.config)

@@ -21,7 +21,7 @@ from harness.model_config import ModelConfig
 from harness.pieces.assemble import other_model
 from harness.pieces.imported_weights import for_pieces
 from harness.pieces.load import Pieces, attribute_errors_to
-from harness.pieces.registry import of_llamas_kind
+from harness.pieces.model_pieces import of_llamas_kind
 from harness.run.folder import BaseRecord, Run
 from harness.run.run_session import Session, ignore, open_session, sample_text
 from harness.training.checkpoint import (
@@ -192,6 +192,29 @@ def _load_folder(session: Session, step: int | None) -> tuple[Find, None]:
     return for_pieces(parameters, config.vocab_size), None
 
 
+def origin(run: Run, config: Config, log: Callable[[str], None]) -> FolderParameters | None:
+    """The model in Hugging Face's format that a run was trained from, perhaps by way of other runs. None if there is
+    none, or, with a sentence, if its folder is gone or has changed."""
+    named = config
+    while named.base and not named.base.startswith(HUGGING_FACE):
+        try:
+            named = Run.find(run.folder.parent, named.base).config()
+        except UsageError:  # the run is gone; its tokenizer leads to the folder
+            named = dataclasses.replace(named, base=named.tokenizer if named.tokenizer.startswith(HUGGING_FACE) else "")
+    if not named.base:
+        return None
+    try:
+        found = FolderParameters(model_folder(named.base))
+    except UsageError as error:
+        log(f"{error} The export has none of its files, and is in float32.")
+        return None
+    settings = {name: value for name, value in found.settings.items() if name != "context"}
+    if dataclasses.replace(config.model, **settings) != config.model:
+        log(f"{named.base} is not the model that the run was trained from. The export has none of its files.")
+        return None
+    return found
+
+
 def _loaded_by_piece(pieces: Pieces, config: Config, tensors: dict[str, np.ndarray]) -> Find:
     """The parameters of the learner's GPT2, into which the piece `load_gpt2` has copied the tensors of a file."""
     positions = f"{GPT2.prefix}wpe.weight"  # the model of a run has one position more, whose logits count nowhere
@@ -206,10 +229,15 @@ def _loaded_by_piece(pieces: Pieces, config: Config, tensors: dict[str, np.ndarr
     return by_dotted_name(nnx.state(model, nnx.Param)).get
 
 
+def base_state(session: Session) -> Any:
+    """The state that a run of this session would start from; the optimizer's arrays have shapes only. Raises UsageError
+    as `initial_state` does."""
+    return completed(session, session.functions.abstract_state)
+
+
 def base_model(session: Session) -> Any:
-    """The model that a run of this session would start from, without an optimizer. Raises UsageError as `initial_state`
-    does."""
-    return session.functions.model(completed(session, session.functions.abstract_state))
+    """The model of `base_state`."""
+    return session.functions.model(base_state(session))
 
 
 def load_state(session: Session, step: int | None = None) -> tuple[int, Any]:

@@ -1,8 +1,9 @@
-"""Profiles the train step of a run: time by operation and by part of the model, FLOP utilization, memory."""
+"""Profiles the train step of a run: its time, by part of the model as well, its FLOP utilization and its memory."""
 
 import collections
 import dataclasses
 import math
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,16 @@ import jax
 from flax import nnx
 from jax.profiler import ProfileData
 
-import harness
-from commandline.text import counted
 from harness.pieces.load import attribute_errors_to
 from harness.run.batch_source import open_feed
-from harness.run.hardware import flops_per_token, peak_flops
-from harness.run.hlo_sources import REST, SCOPES, Operation, operations
+from harness.run.hardware import flops_per_token, utilization
 from harness.run.run_session import Session
 from harness.training.sharding import path_names
 
+# Those of `jax.named_scope` in the model and the train step
+SCOPES = ("attention", "state-space", "feed-forward", "loss", "optimizer")
+REST = "rest"
 WARM_UP = 2  # steps
-TOP = 12  # operations that the table shows
 # Parts of the memory, in the words of the table
 MEMORY = {
     "parameters": "parameters",
@@ -30,7 +30,10 @@ MEMORY = {
     "gradients": "  of which gradients, at most",
     "total": "total",
 }
-Row = tuple[str, list[str]]  # of the table: what it shows, and its value for each profile
+_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) .*\{$")
+_INSTRUCTION = re.compile(r"^ +(?:ROOT )?%?([\w.-]+) = ")
+_ORIGIN = re.compile(r'op_name="([^"]*/[^"]*)"')  # reducers have a name without a path
+_CALLS = re.compile(r"\bcalls=%?([\w.-]+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,26 +43,16 @@ class Profile:
     batch_size: int
     step: float
     tokens_per_s: float
-    mfu: float
+    mfu: float | None  # None where the peak rate of the device is unknown
     flops: float  # per step, by `flops_per_token`
     compiler_flops: float  # per step and device, by XLA, which counts the body of a loop once
     memory: dict[str, int]  # bytes on one device
-    operations: dict[Operation, float]  # self time, summed over threads, streams and devices
+    parts: dict[str, float]  # time of each part of the model, summed over threads, streams and devices
     trace: Path
 
-    @property
-    def parts(self) -> dict[str, float]:
-        """The time of each part of the model."""
-        sums: dict[str, float] = collections.defaultdict(float)
-        for operation, seconds in self.operations.items():
-            sums[operation.part] += seconds
-        return dict(sums)
-
     def to_json(self) -> dict[str, Any]:
-        """The profile as values of JSON, the operations by time."""
-        entries = sorted(self.operations.items(), key=lambda entry: -entry[1])
-        rows = [{**operation._asdict(), "seconds": seconds} for operation, seconds in entries]
-        return {**dataclasses.asdict(self), "trace": str(self.trace), "parts": self.parts, "operations": rows}
+        """The profile as values of JSON."""
+        return {**dataclasses.asdict(self), "trace": str(self.trace)}
 
 
 def profile(session: Session, steps: int, folder: Path) -> Profile:
@@ -98,41 +91,65 @@ def profile(session: Session, steps: int, folder: Path) -> Profile:
         with jax.profiler.trace(folder, profiler_options=options):
             run(steps, compiled)
     files = sorted(folder.glob("plugins/profile/*/*.xplane.pb"))
-    folders = (Path(harness.__file__).parent, *([session.pieces.folder.absolute()] if session.pieces else []))
-    text = compiled.as_text()
-    times = operation_times(ProfileData.from_file(str(files[-1])), text, operations(text, folders))
+    times = part_times(ProfileData.from_file(str(files[-1])), compiled.as_text())
     tokens = sum(int(batch.targets) for batch in batches)
     flops = flops_per_token(config) * tokens
     return Profile(
         config.batch_size,
         seconds / steps,
         tokens / seconds,
-        flops / seconds / (peak_flops(config.dtype) * session.mesh.size),
+        utilization(flops / seconds, config.dtype, session.mesh.size),
         flops / steps,
         float((compiled.cost_analysis() or {}).get("flops", math.nan)),
         memory_by_part(session, compiled),
-        {operation: total / steps for operation, total in times.items()},
+        {part: total / steps for part, total in times.items()},
         files[-1].with_name(files[-1].name.replace(".xplane.pb", ".trace.json.gz")),
     )
 
 
-def operation_times(trace: ProfileData, text: str, origins: dict[str, Operation]) -> collections.Counter[Operation]:
-    """The seconds of each operation of a program in a trace, without those of the operations that it calls.
+def parts_of(text: str) -> dict[str, str]:
+    """The part of the model that each instruction of `compiled.as_text()` comes from: a scope, or REST.
 
-    On a GPU, kernels are on lines of the device; on a CPU, operations are on lines of the host's threads.
+    An instruction that records no origin, such as some fusions, has that of the computation that it calls. One that
+    calls none was added by XLA, such as a copy.
     """
-    module = text.split(maxsplit=2)[1].rstrip(",")
+    found: dict[str, str] = {}
+    calls: dict[str, str] = {}
+    last: dict[str, str] = {}  # the part of the last instruction of each computation, which is its result
+    computation = ""
+    for line in text.splitlines():
+        if start := _COMPUTATION.match(line):
+            computation = start[1]
+        elif instruction := _INSTRUCTION.match(line):
+            if origin := _ORIGIN.search(line):  # a path such as jit(step)/transpose(jvp(attention))/mul
+                path = re.sub(r"jit\(\w*\)", "", origin[1].partition(";")[0])
+                scopes = [word for word in re.findall(r"[\w-]+", path) if word in SCOPES]
+                found[instruction[1]] = last[computation] = scopes[-1] if scopes else REST
+            elif call := _CALLS.search(line):
+                calls[instruction[1]] = call[1]
+            else:
+                found[instruction[1]] = REST
+    return found | {name: last.get(called, REST) for name, called in calls.items()}
+
+
+def part_times(trace: ProfileData, text: str) -> dict[str, float]:
+    """The seconds of each part of a program in a trace.
+
+    On a GPU, kernels are on lines of the device; on a CPU, operations are on lines of the host's threads. The time of
+    an operation is without those that it calls.
+    """
+    module, parts = text.split(maxsplit=2)[1].rstrip(","), parts_of(text)
     planes = list(trace.planes)
     devices = [plane for plane in planes if plane.name.startswith("/device:")]
-    sums: collections.Counter[Operation] = collections.Counter()
+    sums: dict[str, float] = collections.defaultdict(float)
     for plane in devices or planes:
         for line in plane.lines:
-            open_events: list[tuple[Operation, float]] = []  # those that contain the event, with their ends
+            open_events: list[tuple[str, float]] = []  # the parts of those that contain the event, with their ends
             # A loop comes before its body: it starts no later, and ends no earlier.
             for event in sorted(line.events, key=lambda event: (event.start_ns, -event.duration_ns)):
                 stats = dict(event.stats)
-                origin = origins.get(str(stats.get("hlo_op", "")))
-                if origin is None or stats.get("hlo_module") != module:
+                part = parts.get(str(stats.get("hlo_op", "")))
+                if part is None or stats.get("hlo_module") != module:
                     continue
                 # By its middle, because times are rounded: an operation may seem to begin before the end of the one
                 # before.
@@ -140,9 +157,9 @@ def operation_times(trace: ProfileData, text: str, origins: dict[str, Operation]
                     open_events.pop()
                 if open_events:
                     sums[open_events[-1][0]] -= event.duration_ns / 1e9
-                sums[origin] += event.duration_ns / 1e9
-                open_events.append((origin, event.start_ns + event.duration_ns))
-    return sums
+                sums[part] += event.duration_ns / 1e9
+                open_events.append((part, event.start_ns + event.duration_ns))
+    return dict(sums)
 
 
 def memory_by_part(session: Session, compiled: Any) -> dict[str, int]:
@@ -169,64 +186,27 @@ def _device_bytes(leaf: jax.ShapeDtypeStruct) -> int:
 
 def table(profiles: list[Profile]) -> str:
     """The profiles side by side, over several lines."""
-    rows = [*_speed_rows(profiles), *_memory_rows(profiles), *_time_rows(profiles)]
-    width = max(len(name) for name, values in rows if values)
-    return "\n".join(f"{name:<{width}}" + "".join(f"{value:>18}" for value in values) for name, values in rows)
-
-
-def _speed_rows(profiles: list[Profile]) -> list[Row]:
-    """Returns the rows on the time and the FLOPs of a step."""
-    return [
+    parts = [part for part in (*SCOPES, REST) if any(part in each.parts for each in profiles)]
+    rows = [
         ("", [f"batch {each.batch_size}" for each in profiles]),
         ("  step", [f"{each.step * 1e3:,.2f} ms" for each in profiles]),
         ("  tokens/s", [f"{each.tokens_per_s:,.0f}" for each in profiles]),
-        ("  model FLOP utilization", [f"{each.mfu:.1%}" for each in profiles]),
+        ("  model FLOP utilization", ["unknown" if each.mfu is None else f"{each.mfu:.1%}" for each in profiles]),
         ("  FLOPs per step, from the sizes of the model", [f"{each.flops:.3g}" for each in profiles]),
         ("  FLOPs per step, by XLA (loop bodies count once)", [f"{each.compiler_flops:.3g}" for each in profiles]),
-    ]
-
-
-def _memory_rows(profiles: list[Profile]) -> list[Row]:
-    """Returns the rows on the memory of a device, by part, in MB."""
-    return [
         ("Memory of a device", []),
         *(
             (f"  {words}", [f"{each.memory[name] / 1e6:,.1f} MB" for each in profiles])
             for name, words in MEMORY.items()
         ),
-    ]
-
-
-def _time_rows(profiles: list[Profile]) -> list[Row]:
-    """Returns the rows on the time, in ms and as a share: by part of the model, and of the longest operations."""
-    totals = [sum(each.operations.values()) or 1 for each in profiles]
-
-    def times(seconds: list[float]) -> list[str]:
-        return [f"{s * 1e3:,.2f} ms{s / total:>6.1%}" for s, total in zip(seconds, totals, strict=True)]
-
-    top = _longest(profiles, totals)
-    return [
         ("Time by part of the model, summed over threads and devices", []),
-        *((f"  {part}", times([each.parts.get(part, 0) for each in profiles])) for part in _in_order(profiles)),
-        (f"The {counted(len(top), 'operation')} that take longest", []),
-        *(
-            (f"  {each.part:<14} {each!s:<30} {each.line}", times([p.operations.get(each, 0) for p in profiles]))
-            for each in top
-        ),
+        *((f"  {part}", [_share(each, part) for each in profiles]) for part in parts),
     ]
+    width = max(len(name) for name, values in rows if values)
+    return "\n".join(f"{name:<{width}}" + "".join(f"{value:>18}" for value in values) for name, values in rows)
 
 
-def _longest(profiles: list[Profile], totals: list[float]) -> list[Operation]:
-    """Finds the `TOP` operations by their largest share of a profile. `totals` are the seconds of each profile."""
-    shares: dict[Operation, float] = collections.defaultdict(float)
-    for each, total in zip(profiles, totals, strict=True):
-        for operation, seconds in each.operations.items():
-            shares[operation] = max(shares[operation], seconds / total)
-    return sorted(shares, key=lambda operation: (-shares[operation], operation))[:TOP]
-
-
-def _in_order(profiles: list[Profile]) -> list[str]:
-    """The parts: those of the harness, then pieces, then the rest."""
-    pieces = sorted({part for each in profiles for part in each.parts} - {*SCOPES, REST})
-    parts = [*SCOPES[:2], *pieces, *SCOPES[2:], REST]
-    return [part for part in parts if any(each.parts.get(part) for each in profiles)]
+def _share(profile: Profile, part: str) -> str:
+    """The time of a part, in ms and as a share of all."""
+    seconds, total = profile.parts.get(part, 0.0), sum(profile.parts.values()) or 1
+    return f"{seconds * 1e3:,.2f} ms{seconds / total:>6.1%}"

@@ -15,8 +15,8 @@ import tiktoken
 from commandline import files
 from harness.config import TASK, Config
 from harness.data import arithmetic
+from harness.data.arithmetic import is_held_out
 from harness.data.dialogues import Template
-from harness.data.held_out import is_held_out
 from harness.data.package_tokenizer import begin_of
 from harness.data.token_files import Tokens
 from harness.errors import PieceError, UsageError

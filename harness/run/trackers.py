@@ -1,4 +1,4 @@
-"""Trackers: CSV, TensorBoard, Weights & Biases. Each follows metrics.jsonl in a thread of its own, so training never
+"""Trackers: TensorBoard, and Weights & Biases. Each follows metrics.jsonl in a thread of its own, so training never
 waits.
 
 A tracker reads the file from its first line in every execution of a run, and replaces what an earlier execution left.
@@ -7,7 +7,6 @@ of a run.
 """
 
 import contextlib
-import csv
 import dataclasses
 import importlib.util
 import json
@@ -17,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from commandline import files, invocation
 from harness.config import Config
@@ -31,28 +30,11 @@ Entry = dict[str, Any]  # a line of metrics.jsonl
 Log = Callable[[str], None]
 
 
-@runtime_checkable
-class Tracker(Protocol):
-    """Writes the metrics of a run somewhere. May raise any exception, which turns it off."""
-
-    def metrics(self, entry: Entry) -> None:
-        """Takes the metrics of one step, in the order of the steps."""
-
-    def sample(self, entry: Entry, text: str) -> None:
-        """Takes the sample of the step and time of `entry`, perhaps after the metrics of later steps."""
-
-    def flush(self) -> None:
-        """Makes everything so far visible to others."""
-
-    def close(self) -> None:
-        """Finishes."""
-
-
 def require_installed(config: Config) -> None:
     """Raises UsageError if the library of a tracker of this run is not installed."""
     for name in config.trackers:
         # A folder called `wandb` in the working directory is found as a namespace, which has no origin.
-        if name != "csv" and getattr(importlib.util.find_spec(name), "origin", None) is None:
+        if getattr(importlib.util.find_spec(name), "origin", None) is None:
             raise UsageError(f"--log {name} needs a library: run `{invocation.install(name)}`.")
 
 
@@ -116,7 +98,7 @@ def _entries(path: Path, finished: threading.Event) -> Iterator[Entry | None]:
             finished.wait(POLL_SECONDS)
 
 
-def _pass_samples(tracker: Tracker, run: Run, times: dict[int, Entry], passed: set[Path]) -> None:
+def _pass_samples(tracker: Any, run: Run, times: dict[int, Entry], passed: set[Path]) -> None:
     """Passes the new samples of steps that have been passed. A sample may be written after the metrics of later
     steps."""
     for file in sorted(set(run.samples.glob("*.txt")) - passed):
@@ -128,37 +110,6 @@ def _pass_samples(tracker: Tracker, run: Run, times: dict[int, Entry], passed: s
 def _values(entry: Entry) -> Iterator[tuple[str, float]]:
     """The curves that have a value at this step."""
     return ((key, value) for key, value in entry.items() if value is not None and key not in ("step", "time"))
-
-
-class CSV:
-    """`metrics.csv`: one row per step, with the columns of metrics.jsonl."""
-
-    def __init__(self, run: Run, config: Config):
-        self.file = (run.folder / "metrics.csv").open("w+", encoding="utf-8", newline="")
-        self.columns: list[str] = []
-
-    def metrics(self, entry: Entry) -> None:
-        """Writes a row. A new column, as a newer version may bring, is empty in the rows before."""
-        if new := [key for key in entry if key not in self.columns]:
-            self.file.seek(0)
-            rows = list(csv.DictReader(self.file)) if self.columns else []
-            self.file.seek(0)
-            self.columns += new
-            self.writer = csv.DictWriter(self.file, self.columns)
-            self.writer.writeheader()
-            self.writer.writerows(rows)
-        self.writer.writerow(entry)
-
-    def sample(self, entry: Entry, text: str) -> None:
-        """Does nothing: samples are text files already."""
-
-    def flush(self) -> None:
-        """Writes the buffer to the file."""
-        self.file.flush()
-
-    def close(self) -> None:
-        """Closes the file."""
-        self.file.close()
 
 
 class TensorBoard:
@@ -215,6 +166,7 @@ class WandB:
     def __init__(self, run: Run, config: Config):
         import wandb
 
+        self.teardown = wandb.teardown
         # Otherwise wandb would ask for a key on the terminal.
         if wandb.setup().settings.mode == "online" and not wandb.login(prompt=False, verify=False):
             raise HarnessError("there is no API key; run `wandb login`, or set WANDB_MODE=offline")
@@ -251,6 +203,9 @@ class WandB:
     def close(self) -> None:
         """Waits until everything is uploaded, or in offline mode on disk."""
         self.run.finish()
+        self.teardown()  # or the process that writes might end with lines that are not in the file
 
 
-TRACKERS: dict[str, Callable[[Run, Config], Tracker]] = {"csv": CSV, "tensorboard": TensorBoard, "wandb": WandB}
+# A tracker takes the metrics of each step, in their order; the sample of a step, perhaps after the metrics of later
+# ones; makes everything so far visible to others by `flush`; and finishes by `close`. What it raises turns it off.
+TRACKERS: dict[str, Callable[[Run, Config], TensorBoard | WandB]] = {"tensorboard": TensorBoard, "wandb": WandB}

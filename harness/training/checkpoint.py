@@ -30,7 +30,7 @@ from harness.errors import HarnessError
 from harness.processes import decided_by_first
 from harness.training.sharding import by_dotted_name
 
-JSON_CHECKSUMS = "checksums"  # of older checkpoints
+JSON_CHECKSUMS = "checksums"  # of checkpoints that 0.2.0 wrote
 
 
 class Restored(NamedTuple):

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from harness.config import Config
 from harness.training.grpo import log_probabilities
-from harness.training.recipe import LossSum, Recipe, mean_gradients, token_ids
+from harness.training.train_step import LossSum, Recipe, mean_gradients, token_ids
 
 
 class Pairs(NamedTuple):

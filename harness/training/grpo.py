@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 from harness.config import Config
 from harness.model.gpt import GPT
 from harness.model.loss import scores, token_log_probabilities
-from harness.training.recipe import LossSum, Recipe, interleaved, mean_gradients
+from harness.training.train_step import LossSum, Recipe, interleaved, mean_gradients
 
 
 class Rollouts(NamedTuple):
@@ -37,8 +37,8 @@ def advantages(
     """Rewards of G groups of K continuations, centered within each group. A group of equal rewards has none.
 
     `scaled` divides them by the deviation of the group. Without it, groups of nearly equal rewards have small
-    advantages (Liu et al. 2025, "Understanding R1-Zero-like training"). With `sample`, the deviation divides by K - 1, as
-    in TRL and verl.
+    advantages (Liu et al. 2025, "Understanding R1-Zero-like training"). With `sample`, the deviation divides by K - 1,
+    as in TRL and verl.
     """
     centered_GK = rewards_GK - rewards_GK.mean(axis=1, keepdims=True)
     deviation_G1 = rewards_GK.std(axis=1, keepdims=True, ddof=int(sample))

@@ -34,7 +34,7 @@ Guard = Callable[[optax.GradientTransformation], optax.GradientTransformation]
 
 
 def learning_rate(config: OptimizerConfig) -> optax.Schedule:
-    """The learning rate of update 0, 1, ...
+    """The schedule: the learning rate at step 0, 1, ... of it, as in problem 10.
 
     Linear warm-up from 1e-5 of the peak, then a cosine that reaches `final_lr_fraction` of the peak at the schedule's
     end.
@@ -49,6 +49,15 @@ def learning_rate(config: OptimizerConfig) -> optax.Schedule:
         decay_steps=steps,  # in optax, this includes the warm-up
         end_value=peak * config.final_lr_fraction,
     )
+
+
+def of_updates(config: OptimizerConfig, schedule: optax.Schedule) -> optax.Schedule:
+    """The learning rate of update 0, 1, ... by a schedule.
+
+    The first update takes the rate at step 1 of the schedule, and the last one that at its end. At step 0, where a
+    warm-up begins with 1e-5 of the peak, an update would change nothing.
+    """
+    return lambda update: schedule(update + config.schedule_start)
 
 
 def decayed(decay: str, parameters: PyTree) -> PyTree:
@@ -146,7 +155,7 @@ def make_optimizer(
     `adamw` replaces AdamW; its rate is 1, and the schedule scales its updates, which include the minus sign and the
     decay. `muon` makes Muon, also with a rate of 1, from the transformation of the other parameters.
     """
-    rate = rate or learning_rate(config)
+    rate = rate or of_updates(config, learning_rate(config))
     mask = functools.partial(decayed, config.decay)
     if not config.clip_norm:
         clipping = optax.identity()

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import HeatMap, Plane, Table
+from grader.exhibits import Exhibits, HeatMap, LearnerModule, Plane, Table
 from problems.stage import weights
 from problems.stage.weights import POCKET, encode, token
 
@@ -14,7 +14,7 @@ STEP = 8  # positions between two rows of the map
 SAME = 1e-6  # vectors that differ by less are the same
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The nearest neighbors of a few words, and which positions are alike, both seen through the learner's module."""
     make = module.construct(
         "TokenAndPositionEmbed", vocab_size=POCKET.vocab_size, max_T=POCKET.max_T, d_model=POCKET.d_model
@@ -58,7 +58,7 @@ def play(module):
     )
 
 
-def similarity(x_ND):
+def similarity(x_ND: jax.Array) -> np.ndarray:
     """The cosine similarity of each pair of rows, after the mean row is subtracted; 1 everywhere if all rows are
     equal."""
     centered = np.asarray(x_ND, np.float64) - np.asarray(x_ND, np.float64).mean(0)

@@ -13,7 +13,8 @@ RAISED = {ValueError: 2, AssertionError: 3, IndexError: 4, TypeError: 5}
 
 
 def lengths(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """What a call on the first max_T tokens of the case's story does (`fits`), and one on the whole of it (`raises`)."""
+    """What a call on the first max_T tokens of the case's story does (`fits`), and one on the whole of it
+    (`raises`)."""
     call, parameters, arrays = subject.bind(entry, case)
     T, D = case.values["max_T"], case.values["d_model"]
 

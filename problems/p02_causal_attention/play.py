@@ -1,12 +1,13 @@
 """Problem 02, played: where the trained model looks, by the learner's attention, and what it tells with it."""
 
+from grader.exhibits import Exhibits, LearnerModule
 from problems.stage import attention, model, telling
 
 TEXT = "Lily had a red ball. Tom wanted the ball. He took it"
 LAYER = 1
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """The weights of each head of one layer on a text, then a story by the trained model that attends this way."""
     ids_T = attention.few(text)
     yield attention.exhibit(

@@ -1,6 +1,7 @@
 """Problem 03, played: where each head of the trained model looks, by the learner's module, and what it tells with
 it."""
 
+from grader.exhibits import Exhibits, LearnerModule
 from problems.stage import attention, model, telling
 from problems.stage.weights import POCKET
 
@@ -8,7 +9,7 @@ TEXT = "Lily had a red ball. Tom wanted the ball. He took it"
 LAYER = 2
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """The weights of each head of the last layer on a text, then a story by the trained model with this attention."""
     make = module.construct("CausalMHA", d_model=POCKET.d_model, num_heads=POCKET.num_heads)
     ids_T = attention.few(text)

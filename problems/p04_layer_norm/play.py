@@ -1,10 +1,13 @@
 """Problem 04, played: what the learner's norm does to the vectors inside of the trained model."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Bar, Bars
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule
 from problems.stage import model, telling
 from problems.stage.lens import TEXT, lens
 from problems.stage.weights import POCKET, encode
@@ -14,7 +17,7 @@ FAR = 1e-3  # sizes that differ by more are not those of one norm
 STORY = "Mia had a red ball. One day, Mia lost her ball in the park."
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The size of the vectors before and after the norm, what each block would say with it, and a story."""
     D = POCKET.d_model
     bars, sizes = [], []
@@ -51,7 +54,7 @@ def play(module):
     )
 
 
-def faint(norm):
+def faint(norm: Callable[..., Any]) -> Bars:
     """The size of a short row after the norm, for smaller and smaller numbers in it."""
     bars = []
     for factor in FACTORS:
@@ -59,7 +62,7 @@ def faint(norm):
         right = jax.nn.standardize(x, epsilon=FAINT)
         yours = norm(x, jnp.ones(len(ROW)), jnp.zeros(len(ROW)), FAINT)
         bars.append(Bar(f"times {factor:g}", float(size(yours).mean()), float(size(right).mean())))
-    apart = max(abs(bar.value - bar.other) for bar in bars)
+    apart = max(bar.apart for bar in bars)
     return Bars(
         f"The row {ROW}, times smaller and smaller numbers, after your norm",
         tuple(bars),
@@ -73,6 +76,6 @@ def faint(norm):
     )
 
 
-def size(x_TD):
+def size(x_TD: jax.Array) -> np.ndarray:
     """The size of each row, (T,)."""
     return np.sqrt(np.mean(np.square(np.asarray(x_TD)), axis=-1))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from grader.exhibits import Bar, Bars
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule
 from problems.stage import telling, weights
 from problems.stage.model import gpt
 from problems.stage.weights import POCKET, before_training, held_out
@@ -10,7 +10,7 @@ from problems.stage.weights import POCKET, before_training, held_out
 TOKENS = 145
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """A story by the trained model, then one by the same model before training."""
     context_ids = np.zeros(POCKET.max_T, np.int32)
     make = module.construct("MiniGPT", seed=0, context_ids=context_ids, **POCKET.shape)

@@ -1,10 +1,12 @@
 """Problem 07, played: what surprises the trained model, token by token, by the learner's loss."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Bar, Bars, Story, Token
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Story, Token
 from problems.stage import telling
 from problems.stage.model import gpt, jitted, loss
 from problems.stage.weights import POCKET, before_training, held_out, token
@@ -14,14 +16,14 @@ PADDING = 20
 NEAR = 0.01  # a share of the loss
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The loss of each token of a story that the model has never seen, then the loss of the whole story beside other
     models'."""
     (ids_T,) = held_out(1)
     trained, untrained = gpt(), gpt(weights=before_training())
     logits_TV = jitted(trained)(ids_T)
 
-    def of_pair(logits_2V, ids_2):
+    def of_pair(logits_2V: jax.Array, ids_2: jax.Array) -> Any:
         return module.next_token_loss(logits_2V, ids_2, -1)
 
     pairs = (jnp.stack([logits_TV[:-1], logits_TV[1:]], 1), jnp.stack([ids_T[:-1], ids_T[1:]], 1))
@@ -59,7 +61,7 @@ def play(module):
     )
 
 
-def of_padding(whole, longer, own):
+def of_padding(whole: float, longer: float, own: float) -> str:
     """What padding does to the loss of a story, in a sentence."""
     if not abs(longer - whole) < NEAR * own:
         return (

@@ -1,4 +1,5 @@
-"""Problem 07: next-token loss, the loss of a language model on one story. The page is in pages/p07_next_token_loss.md."""
+"""Problem 07: next-token loss, the loss of a language model on one story. The page is in
+pages/p07_next_token_loss.md."""
 
 import jax
 import jax.numpy as jnp

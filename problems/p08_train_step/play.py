@@ -5,14 +5,14 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from grader.exhibits import Lines, Table
+from grader.exhibits import Exhibits, LearnerModule, Lines, Table
 from problems.stage.training import apart, babble, batches, by_optimizer, curve, small
 
 TRAINS = True
 STEPS, RATE = 150, 1e-2
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The loss over the steps, beside that of the harness's step from the same weights on the same batches, and what
     the model writes before and after."""
     data = batches(STEPS)
@@ -44,14 +44,20 @@ def play(module):
     )
 
 
-def said(first, last, distance, moved):
+def said(first: float, last: float, distance: float, moved: bool) -> str:
     """What the curve shows, and whether any parameter of the model has `moved`."""
     if not moved:
         return "The loss does not fall: the model is the same after each step. What the step computed was thrown away."
     if not first - last > 0.1:
-        return f"The loss does not fall: it is {first:.2f} at first and {last:.2f} at the end, although the parameters change."
+        return (
+            f"The loss does not fall: it is {first:.2f} at first and {last:.2f} at the end, although the parameters "
+            f"change."
+        )
     if distance > 0.05:
-        return f"The loss falls, but the two curves are {distance:.2f} apart: your step is not Adam's step on the mean loss."
+        return (
+            f"The loss falls, but the two curves are {distance:.2f} apart: your step is not Adam's step on the mean "
+            f"loss."
+        )
     return (
         f"From {first:.1f} to {last:.1f}: at first every character is equally likely, then the model knows which are "
         "frequent, then which follow which. Both curves lie on each other, because a step is arithmetic."

@@ -31,7 +31,8 @@ def training(subject: Subject, case: Case) -> Reading:
     """
     values = case.values
     sizes = (values["vocab_size"], values["d_model"], values["d_ff"])
-    _graphdef, parameters, _rest = nnx.split(nnx.eval_shape(lambda: ToyLM(*sizes, rngs=nnx.Rngs(0))), nnx.Param, ...)
+    model = nnx.eval_shape(lambda: ToyLM(*sizes, rngs=nnx.Rngs(0)))
+    _graphdef, parameters, *_rest = nnx.split(model, nnx.Param, ...)
 
     def program(parameters: Any, token_ids: Any) -> Arrays:
         model = ToyLM(*sizes, rngs=nnx.Rngs(0))
@@ -40,7 +41,7 @@ def training(subject: Subject, case: Case) -> Reading:
         losses, updates = [], 0
         original = nnx.Optimizer.update
 
-        def update(*args: object, **kwargs: object) -> None:
+        def update(*args: Any, **kwargs: Any) -> None:
             nonlocal updates
             updates += 1
             original(*args, **kwargs)
@@ -64,10 +65,10 @@ def training(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, fill_state(parameters, to_fill), given(case, "token_ids"))
 
 
-def _optimizer(subject: Subject, model: nnx.Module, learning_rate: Any) -> nnx.Optimizer:
+def _optimizer(subject: Subject, model: nnx.Module, learning_rate: Any) -> nnx.Optimizer[Any]:
     """The optimizer that the submission makes. Raises BadOutputError if it is not an nnx.Optimizer."""
     kind = nnx.Optimizer, "an nnx.Optimizer"
-    optimizer: nnx.Optimizer = subject.call("make_optimizer", model, learning_rate, returns=kind)
+    optimizer: nnx.Optimizer[Any] = subject.call("make_optimizer", model, learning_rate, returns=kind)
     return optimizer
 
 

@@ -2,7 +2,7 @@
 
 import optax
 
-from grader.exhibits import Lines
+from grader.exhibits import Exhibits, LearnerModule, Lines
 from problems.stage.training import apart, batches, by_optimizer, curve
 
 TRAINS = True
@@ -11,7 +11,7 @@ SETTINGS = {"learning_rate": 1e-2, "b1": 0.9, "b2": 0.999}
 DESCENT = 0.5  # the learning rate with which plain descent does best here
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Three curves from the same weights on the same batches."""
     data = batches(STEPS)
     mine = module.adamw(*SETTINGS.values(), 1e-8, 0.01)

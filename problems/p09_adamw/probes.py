@@ -71,7 +71,7 @@ def optimizing(subject: Subject, case: Case) -> Reading:
         optimizer = nnx.Optimizer(model, _transformation(subject, case), wrt=nnx.Param)
 
         @nnx.jit
-        def step(model: nnx.Linear, optimizer: nnx.Optimizer, x: jax.Array) -> None:
+        def step(model: nnx.Linear, optimizer: nnx.Optimizer[Any], x: jax.Array) -> None:
             optimizer.update(model, nnx.grad(lambda model: jnp.sum(model(jnp.ones(3)) * x))(model))
 
         for row in gradients[:, :2]:

@@ -54,7 +54,7 @@ def shapes(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_leaf(case: Case, wrong: Difference) -> str:
     name = wrong.path.removeprefix("decays.")
-    shape = list(case.values[name].shape)  # type: ignore[union-attr]
+    shape = list(case.values[name].shape)
     said = {"0": "False", "1": "True"}
     return (
         f"for `{name}` of shape {shape}, the mask is {said.get(wrong.got, wrong.got)}, expected {said[wrong.expected]}"
@@ -87,10 +87,10 @@ PROBLEM = Problem(
     forbids=("optax", "optax.adamw", "optax.adam", "optax.scale_by_adam"),
     allows=tuple(
         f"optax.{name}" for name in """
-        EmptyState GradientTransformation GradientTransformationExtraArgs OptState Params ScalarOrSchedule ScaleByAdamState
-        Schedule TransformInitFn TransformUpdateExtraArgsFn TransformUpdateFn Updates add_decayed_weights apply_updates chain
-        global_norm identity safe_increment safe_int32_increment scale scale_by_learning_rate scale_by_schedule stateless
-        MaskedNode bias_correction numerics
+        EmptyState GradientTransformation GradientTransformationExtraArgs OptState Params ScalarOrSchedule
+        ScaleByAdamState Schedule TransformInitFn TransformUpdateExtraArgsFn TransformUpdateFn Updates
+        add_decayed_weights apply_updates chain global_norm identity safe_increment safe_int32_increment scale
+        scale_by_learning_rate scale_by_schedule stateless MaskedNode bias_correction numerics
         stateless_with_tree_map tree tree_utils update_moment update_moment_per_elem_norm with_extra_args_support
         """.split()
     ),

@@ -1,6 +1,7 @@
 """Problem 10, played: the learner's schedules, and what they do to training."""
 
 import contextlib
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,17 +9,17 @@ import numpy as np
 import optax
 
 from grader.authoring import BadEntryError
-from grader.exhibits import Line, Lines
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines
 from harness.config import OptimizerConfig
 from harness.training.optimizer import learning_rate
-from problems.stage.training import V, batches, curve
+from problems.stage.training import Step, V, batches, curve
 
 TRAINS = True
 STEPS, WARMUP, PEAK = 300, 30, 1.0
 DECAY = 240  # the second curve's decay starts here: the last fifth
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The learning rate of each step, then the loss with both schedules and with the peak from the first step to the
     last."""
     schedules = {"your cosine": module.warmup_cosine(PEAK, WARMUP, STEPS)}
@@ -63,15 +64,15 @@ def play(module):
     )
 
 
-def by_table(rate):
+def by_table(rate: optax.ScalarOrSchedule) -> Step:
     """A step that trains a table of log-odds, (V, V), with Adam at this rate or schedule."""
     optimizer = optax.adam(rate)
     table_VV = jnp.zeros((V, V))
     state = optimizer.init(table_VV)
 
     @jax.jit
-    def advance(table_VV, state, ids_BT):
-        def loss(table_VV):
+    def advance(table_VV: jax.Array, state: Any, ids_BT: jax.Array) -> tuple[jax.Array, Any, jax.Array]:
+        def loss(table_VV: jax.Array) -> jax.Array:
             logits_BTV = table_VV[ids_BT[:, :-1]]
             return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits_BTV, ids_BT[:, 1:]))
 
@@ -79,7 +80,7 @@ def by_table(rate):
         updates_VV, state = optimizer.update(slopes_VV, state)
         return table_VV + updates_VV, state, value
 
-    def step(ids_BT):
+    def step(ids_BT: jax.Array) -> jax.Array:
         nonlocal table_VV, state
         table_VV, state, value = advance(table_VV, state, ids_BT)
         return value

@@ -39,7 +39,7 @@ def stable(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def compared(case: Case) -> dict[str, list[int]]:
     """The steps whose rates are compared, by part of the curve. Neighboring parts share a step."""
     values = case.values
-    ends = [0, *(int(values[name]) for name in ("warmup_steps", "decay_start", "decay_steps") if name in values)]  # type: ignore[arg-type]
+    ends = [0, *(int(values[name]) for name in ("warmup_steps", "decay_start", "decay_steps") if name in values)]
     names = ("warmup", "stable", "decay") if "decay_start" in values else ("warmup", "cosine")
     steps = {}
     for name, (start, end) in zip(names, pairwise(ends), strict=True):

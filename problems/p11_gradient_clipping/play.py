@@ -1,11 +1,13 @@
 """Problem 11, played: one broken batch, with and without the learner's clipping."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from grader.exhibits import Bar, Bars, Lines
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Lines
 from problems.stage.training import batches, by_optimizer, curve
 
 TRAINS = True
@@ -13,13 +15,13 @@ STEPS, BROKEN, TIMES = 120, 60, 300.0
 RATE, MAX_NORM = 0.3, 1.0
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The loss when the gradients of one batch are far too large, then the norms of what the optimizer gets."""
 
-    def spike(step, gradients):
+    def spike(step: jax.Array, gradients: Any) -> Any:
         return jax.tree.map(lambda g: g * jnp.where(step == BROKEN, TIMES, 1.0), gradients)
 
-    def clipped(step, gradients):
+    def clipped(step: jax.Array, gradients: Any) -> Any:
         return module.clip_by_global_norm(spike(step, gradients), MAX_NORM)[0]
 
     data = batches(STEPS)

@@ -1,28 +1,31 @@
 """Problem 12, played: the learner's accumulation trains like one large batch, in the memory of a small one."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import optax
 from flax import nnx
 
-from grader.exhibits import Bar, Bars, Lines
-from problems.stage.training import apart, batches, by_gradients, curve, loss_sum, small
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Lines
+from problems.stage.programs import temporary_bytes
+from problems.stage.training import SmallStep, apart, batches, curve, loss_sum, small
 
 TRAINS = True
 STEPS, PARTS, MAX_NORM, RATE = 100, 4, 1.0, 1e-2
 SPLITS = (1, 2, 4, 8)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The loss of both ways on batches with padding, then the memory of a step by the number of parts."""
 
-    def accumulated(graph, parameters, ids_BT, step):
+    def accumulated(graph: Any, parameters: Any, ids_BT: jax.Array, step: jax.Array) -> tuple[Any, Any]:
         loss, gradients, _ = module.accumulated_gradients(
             lambda p, ids: loss_sum(nnx.merge(graph, p), ids), parameters, ids_BT, PARTS, MAX_NORM
         )
         return loss, gradients
 
-    def at_once(graph, parameters, ids_BT, step):
+    def at_once(graph: Any, parameters: Any, ids_BT: jax.Array, step: jax.Array) -> tuple[Any, Any]:
         (total, count), gradients = jax.value_and_grad(lambda p: loss_sum(nnx.merge(graph, p), ids_BT), has_aux=True)(
             parameters
         )
@@ -30,8 +33,8 @@ def play(module):
         return total / count, clip.update(jax.tree.map(lambda g: g / count, gradients), clip.init(parameters))[0]
 
     data = padded(batches(STEPS))
-    yours = yield from curve(f"yours, in {PARTS} parts", by_gradients(accumulated, optax.adam(RATE)), data, STEPS)
-    own = yield from curve("the whole batch at once", by_gradients(at_once, optax.adam(RATE)), data, STEPS)
+    yours = yield from curve(f"yours, in {PARTS} parts", SmallStep(accumulated, optax.adam(RATE)), data, STEPS)
+    own = yield from curve("the whole batch at once", SmallStep(at_once, optax.adam(RATE)), data, STEPS)
     distance = apart(yours, own)
     yield Lines(
         f"Training with gradients that are accumulated over {PARTS} parts of each batch",
@@ -49,13 +52,12 @@ def play(module):
     bars = []
     for parts in SPLITS:
 
-        def step(parameters, ids_BT, parts=parts):
+        def step(parameters: Any, ids_BT: jax.Array, parts: int = parts) -> Any:
             return module.accumulated_gradients(
                 lambda p, ids: loss_sum(nnx.merge(graph, p), ids), parameters, ids_BT, parts, MAX_NORM
             )
 
-        compiled = jax.jit(step).lower(parameters, data[0]).compile()
-        bars.append(Bar(f"{parts} part{'s' * (parts > 1)}", compiled.memory_analysis().temp_size_in_bytes / 2**20))
+        bars.append(Bar(f"{parts} part{'s' * (parts > 1)}", temporary_bytes(step, parameters, data[0]) / 2**20))
     yield Bars(
         "The temporary memory of your step",
         tuple(bars),
@@ -66,7 +68,7 @@ def play(module):
     )
 
 
-def padded(data):
+def padded(data: np.ndarray) -> np.ndarray:
     """The batches with most of the second half of the rows cut off."""
     data = np.array(data)
     half = data.shape[1] // 2

@@ -18,7 +18,7 @@ def accumulated_gradients(
 ) -> tuple[Float[Array, ""], PyTree, Float[Array, ""]]:
     """The triple (mean loss of the whole batch, its gradients clipped to `max_norm`, their norm before clipping).
 
-    `loss_sum(parameters, rows)` returns (sum of the losses, number of targets). Call it on B / microbatches rows at a time,
-    and hold the activations of only one microbatch.
+    `loss_sum(parameters, rows)` returns (sum of the losses, number of targets). Call it on B / microbatches rows at a
+    time, and hold the activations of only one microbatch.
     """
     raise NotImplementedError

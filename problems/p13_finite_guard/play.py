@@ -1,22 +1,24 @@
 """Problem 13, played: one poisoned batch, with and without the learner's guard."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from grader.exhibits import Lines, Table
+from grader.exhibits import Exhibits, LearnerModule, Lines, Table
 from problems.stage.training import batches, by_optimizer, curve
 
 TRAINS = True
 STEPS, POISONED, RATE = 120, 60, 1e-2
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The loss when the gradients of one batch are NaN, then how many steps the guard skipped, and where the first NaN
     is."""
 
-    def poison(step, gradients):
+    def poison(step: jax.Array, gradients: Any) -> Any:
         return jax.tree.map(lambda g: jnp.where(step == POISONED, jnp.nan, g), gradients)
 
     data = batches(STEPS)
@@ -34,7 +36,7 @@ def play(module):
         y="nats per character",
         log=True,
     )
-    state = guarded.state()
+    state = guarded.state
     skipped = state.get("skipped") if isinstance(state, dict) else getattr(state, "skipped", None)
     tree = {"block": {"kernel": jnp.array([1.0, jnp.nan])}, "embed": jnp.ones(2), "head": jnp.array(jnp.inf)}
     found = (

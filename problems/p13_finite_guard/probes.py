@@ -31,7 +31,8 @@ def guarding(subject: Subject, case: Case) -> Reading:
         tx = subject.call("finite_guard", inner, returns=kind)
         gradients = {"a_embed": given["a_embed"], "z": [{"bias": given["bias"]}, {"scale": given["scale"]}]}
         parameters = jax.tree.map(lambda x: jnp.ones_like(x[0]), gradients)
-        state, arrays = tx.init(parameters), {}
+        arrays: Arrays = {}
+        state = tx.init(parameters)
         _skipped(state)
         ways: list[tuple[Any, ...]] = [(), (parameters,), (None,)]  # the parameters left out, given, and None
         for i in range(len(given["bias"])):

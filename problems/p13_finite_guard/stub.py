@@ -15,5 +15,6 @@ def finite_guard(inner: optax.GradientTransformation) -> optax.GradientTransform
 
 
 def first_nonfinite(tree: PyTree) -> str | None:
-    """The path of the first leaf that holds a NaN or an infinity, as written by `jax.tree_util.keystr`; None if none does."""
+    """The path of the first leaf that holds a NaN or an infinity, as written by `jax.tree_util.keystr`; None if none
+    does."""
     raise NotImplementedError

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.exhibits import HeatMap, Line, Lines, Plane
+from grader.exhibits import Exhibits, HeatMap, LearnerModule, Line, Lines, Plane
 from problems.stage.model import jitted
 
 TRAINS = True
@@ -13,7 +13,7 @@ V, D, STEPS, ROWS, LENGTH = 16, 8, 150, 8, 12
 LETTERS = tuple("abcdefghijklmnop")
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """What the model answers to each letter before and after training, and the loss in between."""
     model = module.AToA(V, D, rngs=nnx.Rngs(0))
     before = answers(model)
@@ -53,11 +53,11 @@ def play(module):
     )
 
 
-def answers(model):
+def answers(model: nnx.Module) -> np.ndarray:
     """The odds of each answer to each letter, (V, V)."""
     return np.asarray(jax.nn.softmax(jitted(model)(jnp.arange(V)), axis=-1))
 
 
-def range_of(losses):
+def range_of(losses: np.ndarray) -> tuple[int, ...]:
     """The number of each step."""
     return tuple(range(1, len(losses) + 1))

@@ -23,7 +23,7 @@ def starting(subject: Subject, case: Case) -> Reading:
         updates = 0
         original = nnx.Optimizer.update
 
-        def update(*args: object, **kwargs: object) -> None:
+        def update(*args: Any, **kwargs: Any) -> None:
             nonlocal updates
             updates += 1
             original(*args, **kwargs)
@@ -42,8 +42,8 @@ def learning(subject: Subject, case: Case) -> Reading:
 
     The submission's process trains, on tokens of its own. What its parameters are worth is computed where it never ran.
     """
-    V = int(case.values["vocab_size"])  # type: ignore[arg-type]
-    steps, B, T = (int(case.values[name]) for name in ("steps", "batch_size", "context"))  # type: ignore[arg-type]
+    V = int(case.values["vocab_size"])
+    steps, B, T = (int(case.values[name]) for name in ("steps", "batch_size", "context"))
     rng = np.random.default_rng(V)
     token_ids = np.empty((steps, B, T), np.int32)
     for batch in token_ids:  # each lacks other tokens, so that no batch alone teaches all
@@ -65,7 +65,7 @@ def learning(subject: Subject, case: Case) -> Reading:
 def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     """The losses of the logits, or those that the run reports if they are further off, and the most likely token after
     each."""
-    V = int(case.values["vocab_size"])  # type: ignore[arg-type]
+    V = int(case.values["vocab_size"])
 
     def loss(logits: Any) -> Any:
         shifted = logits - logits.max(-1, keepdims=True)

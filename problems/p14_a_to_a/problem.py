@@ -37,7 +37,7 @@ def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def of_loss(case: Case, wrong: Difference) -> str:
     """What the loss after a run says: first of all, whether the training diverges."""
-    V, got = int(case.values["vocab_size"]), float(wrong.got.replace(",", ""))  # type: ignore[arg-type]
+    V, got = int(case.values["vocab_size"]), float(wrong.got.replace(",", ""))
     if not math.isfinite(got):
         return f"the training diverges: the loss after {STEPS} steps is {wrong.got}, expected {wrong.expected}"
     if got > math.log(V) + 1:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from grader.exhibits import Story, Table, Token
+from grader.exhibits import Exhibits, LearnerModule, Story, Table, Token
 from problems.stage.weights import END, TOKENIZER, token
 
 TEXT = (
@@ -12,7 +12,7 @@ TEXT = (
 CONTEXT = 12
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """The tokens of a text, then the windows that hold them."""
     ids = np.asarray(module.tokenize(text, TOKENIZER))
     words = [token(each) for each in ids if 0 <= each < TOKENIZER.n_vocab]

@@ -14,5 +14,6 @@ def tokenize(text: str, encoding: tiktoken.Encoding) -> Int[np.ndarray, "N"]:
 
 
 def pack(token_ids: Int[np.ndarray, "N"], context: int, pad_id: int) -> Int[np.ndarray, "W T"]:
-    """The ids, (N,), cut into windows of `context` ids, (W, T). The last window is filled with `pad_id` on the right."""
+    """The ids, (N,), cut into windows of `context` ids, (W, T). The last window is filled with `pad_id` on the
+    right."""
     raise NotImplementedError

@@ -1,14 +1,16 @@
 """Problem 16, played: which story each row of a batch came from, over two epochs and a resume."""
 
+from typing import Any
+
 import numpy as np
 
-from grader.exhibits import HeatMap, Plane, Table
+from grader.exhibits import Exhibits, HeatMap, LearnerModule, Plane, Table
 
 STORIES, BATCH, LENGTH, SEED = 12, 3, 4, 7
 EPOCHS, STOP = 2, 3  # batches before the run is stopped
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The order of the stories with and without a resume, then how often two shards see each story in an epoch."""
     rows = np.repeat(np.arange(STORIES, dtype=np.int32)[:, None], LENGTH, axis=1)
     number = EPOCHS * STORIES // BATCH
@@ -51,7 +53,7 @@ def play(module):
     )
 
 
-def told(straight, resumed):
+def told(straight: np.ndarray, resumed: np.ndarray) -> str:
     """What the two orders of batches show."""
     epochs = np.sort(straight.reshape(EPOCHS, STORIES))
     if not np.array_equal(straight, resumed):
@@ -67,9 +69,12 @@ def told(straight, resumed):
         )
     if np.array_equal(*straight.reshape(EPOCHS, STORIES)):
         return "A resumed run continues with the batch that would have come. But both epochs have one order."
-    return "Each epoch has every story once, in another order. A resumed run continues with the batch that would have come."
+    return (
+        "Each epoch has every story once, in another order. A resumed run continues with the batch that would have "
+        "come."
+    )
 
 
-def drawn(loader, number):
+def drawn(loader: Any, number: int) -> np.ndarray:
     """The stories in the next batches, (number, BATCH)."""
     return np.stack([np.asarray(next(loader))[:, 0] for _ in range(number)])

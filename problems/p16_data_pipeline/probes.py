@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ EPOCHS = 3
 # Added to the seed: one of them keeps it odd or even, and one its remainder by each number up to twenty.
 OTHER_SEEDS = (1, 2, 232_792_560)
 STATES = "states"
-KINDS = {"bytes": bytes, "str": str, "json": None}  # how a state is written to a file
+KINDS: Mapping[str, type] = {"bytes": bytes, "str": str, "json": object}  # how a state is written to a file
 
 THREADS, AHEAD = 2, 4  # of a loader that asks for threads, and the batches that it reads ahead, at most
 
@@ -59,7 +59,7 @@ def loading(subject: Subject, case: Case) -> Reading:
     _B, steps, stops = _plan(case)
     states: dict[int, Any] = {}
     batches = []
-    shards = range(int(case.values["num_shards"]))  # type: ignore[arg-type]
+    shards = range(int(case.values["num_shards"]))
     for shard in shards:
         loader = _load(subject, case, shard)
         for step in range(EPOCHS * steps):
@@ -73,7 +73,7 @@ def loading(subject: Subject, case: Case) -> Reading:
     folder.mkdir()
     # Only now, after the loader has moved on: a state must not move with it.
     for step, state in states.items():
-        name = next(kind for kind in KINDS if KINDS[kind] is None or isinstance(state, KINDS[kind]))
+        name = next(kind for kind in KINDS if isinstance(state, KINDS[kind]))
         (folder / f"{step}.{name}").write_bytes(state if isinstance(state, bytes) else _text(state).encode())
     arrays = {
         "batches": np.array(batches).reshape(-1, EPOCHS * steps, *batches[0].shape),
@@ -92,7 +92,8 @@ def resuming(subject: Subject, case: Case) -> Reading:
     for i, step in enumerate(stops):
         (path,) = (subject.received or Path()).glob(f"{STATES}/{step}.*")
         data = path.read_bytes()
-        state = {"bytes": lambda: data, "str": data.decode, "json": lambda: json.loads(data)}[path.suffix[1:]]()  # noqa: B023
+        read: dict[str, Callable[[bytes], Any]] = {"bytes": bytes, "str": bytes.decode, "json": json.loads}
+        state = read[path.suffix[1:]](data)
         loader = _load(subject, case, _resumed(case, step))
         loader.set_state(state)
         arrays[f"resumed.{i}"] = np.array([_batch(loader, case) for _ in range(step, EPOCHS * steps)])
@@ -150,7 +151,7 @@ def _text(state: Any) -> str:
 
 def _plan(case: Case) -> tuple[int, int, tuple[int, ...]]:
     """The batch size, the steps of an epoch, and the steps at which the state is saved."""
-    rows, shards, B = np.shape(case.values["rows"])[0], int(case.values["num_shards"]), int(case.values["batch_size"])  # type: ignore[arg-type]
+    rows, shards, B = np.shape(case.values["rows"])[0], int(case.values["num_shards"]), int(case.values["batch_size"])
     steps = rows // shards // B
     # At the start, within an epoch, before and after its last batch, and within the two epochs that follow.
     return B, steps, (0, 1, steps - 1, steps, steps + 1, 2 * steps + 1)
@@ -158,7 +159,7 @@ def _plan(case: Case) -> tuple[int, int, tuple[int, ...]]:
 
 def _resumed(case: Case, stop: int) -> int:
     """The shard whose loader is resumed at this stop: each in turn."""
-    return _plan(case)[2].index(stop) % int(case.values["num_shards"])  # type: ignore[arg-type]
+    return _plan(case)[2].index(stop) % int(case.values["num_shards"])
 
 
 def _mixed(first: Any, second: Any, B: int) -> bool:

@@ -1,9 +1,12 @@
 """Problem 17, played: the size of the learner's program over depth, and the trained model made of that stack."""
 
+from typing import Any
+
+import jax
 import numpy as np
 from flax import nnx
 
-from grader.exhibits import Line, Lines
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines
 from problems.stage import telling
 from problems.stage.model import gpt
 from problems.stage.programs import floats, operations
@@ -18,14 +21,15 @@ class Whole(nnx.Module):
     """The trained model with a stack of layers in place of its blocks."""
 
     def __init__(self, stack: nnx.Module) -> None:
-        self.base, self.stack = gpt(0), stack
+        self.base: Any = gpt(0)
+        self.stack: Any = stack
 
-    def __call__(self, ids_T):
+    def __call__(self, ids_T: jax.Array) -> jax.Array:
         x_TD = self.stack(self.base.embed[ids_T] + self.base.pos_embed[: len(ids_T)])
         return self.base.logits(self.base.ln_f(x_TD))
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Operations over depth, beside a loop over single layers; then a story by a stack with trained layers."""
     counts = []
     for depth in DEPTHS:

@@ -34,8 +34,10 @@ PROBLEM = Problem(
     builds_on=(5,),
     entries=(Entry(STACK, ("x",), construct=("d_model", "num_heads", "d_ff", "num_layers")),),
     cases={
-        "cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7, 8), "L": (3, 12, 7, 10, 5, 11, 9)}, draws=2),
-        "stacks": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (3, 12, 7, 10, 5, 11, 9)}, draws=2),
+        "cases": Cases(activations, {"T": (4, 5), "H": (2, 3), "K": (3,), "F": (7, 8), "L": (3, 12, 7, 10, 5, 11, 9)},
+            draws=2),
+        "stacks": Cases(activations, {"T": (4,), "H": (2,), "K": (3,), "F": (7,), "L": (3, 12, 7, 10, 5, 11, 9)},
+            draws=2),
         "one layer": Cases(activations, {"T": (3,), "H": (1,), "K": (2,), "F": (5,), "L": (1,)}, draws=1),
         "deep": Cases(
             activations, {"T": (5,), "H": (1,), "K": (7,), "F": (11,), "L": (24, 37, 61)},

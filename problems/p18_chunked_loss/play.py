@@ -1,9 +1,12 @@
 """Problem 18, played: the loss of a story in the learner's chunks, and the memory that it needs."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
-from grader.exhibits import Bar, Bars, Line, Lines
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Line, Lines
 from problems.stage.model import stream
 from problems.stage.programs import floats, temporary_bytes
 from problems.stage.weights import POCKET, held_out
@@ -12,14 +15,14 @@ CHUNK, T, D, PAD = 32, 256, 32, 0
 VOCABULARIES = (1_000, 4_000, 16_000)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The loss by several chunks, then memory over the vocabulary."""
     (ids_T,) = held_out(1)
     table_VD = jnp.asarray(POCKET.arrays["embed.embedding"])
     scale, bias = (jnp.asarray(POCKET.arrays[f"ln_f.{name}"]) for name in ("scale", "bias"))
     x_TD = jax.nn.standardize(stream(ids_T, POCKET.num_layers), axis=-1, epsilon=1e-6) * scale + bias
 
-    def whole(x_TD, table_VD, ids_T):
+    def whole(x_TD: jax.Array, table_VD: jax.Array, ids_T: jax.Array) -> jax.Array:
         log_TV = jax.nn.log_softmax(x_TD[:-1] @ table_VD.T)
         return -jnp.mean(jnp.take_along_axis(log_TV, ids_T[1:, None], axis=1))
 
@@ -38,10 +41,10 @@ def play(module):
         names=("yours", "all at once"),
     )
 
-    def chunked(x_TD, table_VD, ids_T):
+    def chunked(x_TD: jax.Array, table_VD: jax.Array, ids_T: jax.Array) -> Any:
         return module.chunked_loss(x_TD, table_VD, ids_T, PAD, CHUNK)
 
-    def needed(function, V):
+    def needed(function: Callable[..., Any], V: int) -> int:
         ids = jax.ShapeDtypeStruct((T,), jnp.int32)
         return temporary_bytes(jax.grad(function, (0, 1)), floats(T, D), floats(V, D), ids)
 

@@ -45,7 +45,7 @@ def arrays(execution: Execution) -> Arrays:
     """The sizes of the largest array, and of the largest that is computed outside of all loops: at least one chunk's
     logits."""
     case, module = execution.case, execution.compiled.parsed
-    least = int(case.values["chunk"]) * len(case.values["embedding"])  # type: ignore[arg-type]
+    least = int(case.values["chunk"]) * len(case.values["embedding"])
     found = [math.prod(stablehlo.shape(value)) for value in _computed(stablehlo.functions(module), "main")]
     return {"largest": COMMON["largest_array"](execution), "outside_loops": np.int64(max([least, *found]))}
 

@@ -26,7 +26,7 @@ def hidden(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def array(case: Case, difference: Difference) -> str:
-    T, V = len(case.values["x"]), len(case.values["embedding"])  # type: ignore[arg-type]
+    T, V = len(case.values["x"]), len(case.values["embedding"])
     which = "computed outside of the loop" if difference.path.endswith("outside_loops") else "of the program"
     return (
         f"with T = {T}, V = {V} and C = {case.values['chunk']}, the largest array {which} has {difference.got} "
@@ -52,7 +52,8 @@ PROBLEM = Problem(
             {"T": (11,), "D": (3,), "V": (50257, 5), "C": (4, 2), "real": (7, 5, 3), "pad": (1, 3, 2), "scale": (97,)},
             draws=2, covers=("vocabulary", "coprime"),
         ),
-        "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0), "pad": (2, 4, 0)}, draws=1),
+        "nothing": Cases(hidden, {"T": (5,), "D": (3,), "V": (5,), "C": (2,), "real": (1, 0), "pad": (2, 4, 0)},
+            draws=1),
         # Far more chunks than rows in a chunk, and few features: the logits are most of the memory. The same shapes in
         # two chunks: whatever takes few rows at a time turns far more often there. Nothing but `chunk` tells the two
         # apart.

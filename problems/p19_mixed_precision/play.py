@@ -1,12 +1,15 @@
 """Problem 19, played: in which numbers the learner's model computes, why a sum needs float32, and how it learns."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
 
-from grader.exhibits import Line, Lines, Progress, Table
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Progress, Table
 from problems.stage.programs import dtypes
 from problems.stage.weights import POCKET, held_out
 
@@ -16,14 +19,14 @@ ADDED, SHOWN = 1024, 32
 SUMS = ("sums", "exponentials", "logarithms", "roots")
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The types of the operations of a forward pass; a sum of ones in both types; and the loss while the model
     trains."""
     rows = np.stack([ids[:T] for ids in held_out(64)])
     model = module.construct("MixedLM", vocab_size=POCKET.vocab_size, d_model=D, d_ff=F)()
     graph, state = nnx.split(model)
 
-    def loss(state, ids_T):
+    def loss(state: Any, ids_T: jax.Array) -> Any:
         return module.mixed_loss(nnx.merge(graph, state), ids_T, -1)
 
     found = dtypes(loss, state, rows[0])
@@ -68,7 +71,7 @@ def play(module):
     )
 
 
-def misplaced(found):
+def misplaced(found: Any) -> str:
     """A sentence on the operations of a model that are in the other type than the problem asks for."""
     products = found["products of matrices"].get("float32", 0)
     told = [f"products in float32 ({products})"] if products else []
@@ -78,13 +81,13 @@ def misplaced(found):
     return f" Still to change in your model: {', '.join(told)}." if told else ""
 
 
-def losses(loss, state, rows, kept):
+def losses(loss: Any, state: Any, rows: Any, kept: Any) -> Iterator[float]:
     """Trains from a state and yields the loss of each step. After each, the parameters are rounded to the type
     `kept`."""
     tx = optax.adam(3e-3)
 
     @jax.jit
-    def step(state, moments, ids_BT):
+    def step(state: Any, moments: Any, ids_BT: jax.Array) -> Any:
         value, slopes = jax.value_and_grad(lambda state: jnp.mean(jax.vmap(lambda ids: loss(state, ids))(ids_BT)))(
             state
         )

@@ -57,7 +57,7 @@ def products_not_in_bfloat16(execution: Execution) -> dict[str, Any]:
         counts[kind] += any(dtype != "bf16" for dtype in stablehlo.dtypes(product.operands))
     # A product can also be written as a multiplication and a sum. The smallest, of the scores, multiplies T * T * D
     # numbers.
-    smallest = np.shape(execution.case.values["token_ids"])[-1] ** 2 * int(execution.case.values["d_model"])  # type: ignore[arg-type]
+    smallest = np.shape(execution.case.values["token_ids"])[-1] ** 2 * int(execution.case.values["d_model"])
     for operation in stablehlo.operations(execution.compiled.parsed):
         if operation.name == "stablehlo.multiply" and np.prod(stablehlo.shape(operation.results[0])) >= smallest:
             counts["without_dot"] += stablehlo.dtypes(operation.results) != ["bf16"]
@@ -83,7 +83,7 @@ def _products(execution: Execution) -> Iterator[tuple[str, Any]]:
     """The matrix products of the program, and which product of the model each one is. The sizes of a case are all
     different."""
     case = execution.case
-    V, F, T = int(case.values["vocab_size"]), int(case.values["d_ff"]), np.shape(case.values["token_ids"])[-1]  # type: ignore[arg-type]
+    V, F, T = int(case.values["vocab_size"]), int(case.values["d_ff"]), np.shape(case.values["token_ids"])[-1]
     for operation in stablehlo.operations(execution.compiled.parsed):
         if operation.name != "stablehlo.dot_general":
             continue

@@ -33,7 +33,8 @@ PROBLEM = Problem(
     ),
     cases={
         "cases": Cases(story, {"T": (6, 7), "V": (9, 11), "D": (16, 20), "F": (24, 28)}, draws=2),
-        "large": Cases(story, {"T": (7,), "V": (50257,), "D": (16,), "F": (25,)}, draws=1, covers=("vocabulary", "coprime")),
+        "large": Cases(story, {"T": (7,), "V": (50257,), "D": (16,), "F": (25,)}, draws=1,
+            covers=("vocabulary", "coprime")),
     },
     without={
         "one": "a text of one token has nothing to predict, and XLA for CPUs cannot multiply one row in the way that "

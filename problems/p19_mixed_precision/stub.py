@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, Int
 
 
 class MixedLM(nnx.Module):
-    """A language model of one block with one head, and a tied output head. Float32 parameters, bfloat16 matrix products."""
+    """A language model of one block with one head, and a tied output head. Float32 parameters, bfloat16 matrix
+    products."""
 
     def __init__(self, vocab_size: int, d_model: int, d_ff: int, rngs: nnx.Rngs):
         """Builds `embed`, `ln1`, `q_proj`, `k_proj`, `v_proj`, `out_proj`, `ln2`, `ff1`, `ff2`, `ln_f`."""

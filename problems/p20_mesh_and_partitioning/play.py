@@ -8,17 +8,19 @@ import numpy as np
 from flax import nnx
 
 from grader.authoring import gpt_logits
+from grader.exhibits import Exhibits, LearnerModule
 from problems.stage import devices, runs
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import encode
 
 DATA, MODEL = 2, 4
 STORY = "Lily had a red ball. Tom wanted the ball. He took it"
-SHOWN = ("embed.embedding", "pos_embed", "blocks.0.attn.q_proj.kernel", "blocks.0.attn.out_proj.kernel", "blocks.0.ff1.kernel",
+SHOWN = ("embed.embedding", "pos_embed", "blocks.0.attn.q_proj.kernel", "blocks.0.attn.out_proj.kernel",
+    "blocks.0.ff1.kernel",
          "blocks.0.ff1.bias", "blocks.0.ff2.kernel", "blocks.0.ln1.scale")  # fmt: skip
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Where the parameters of the trained model are, the bytes on each device, and what a forward pass sends."""
     model = runs.trained()
     module.place(model, module.make_mesh(DATA, MODEL))
@@ -40,7 +42,7 @@ def play(module):
         held,
         caption="A model that is too large for one device has room on four. What is not cut, such as norms, is on all "
         "of them."
-        if held.bars[0].value < held.bars[0].other / 2
+        if devices.fullest_share(held) < 1 / 2
         else "A device holds most of the model, so a model that is too large for one device has no room on four "
         "either.",
     )

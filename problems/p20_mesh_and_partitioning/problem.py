@@ -20,7 +20,7 @@ def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
-def of_mesh(_: Case, wrong: Difference) -> str:
+def of_mesh(_case: Case, wrong: Difference) -> str:
     """A sentence on a wrong number of the probe `meshes`."""
     _, shape, what = wrong.path.split(".")
     mesh = f"`make_mesh({', '.join(shape.split('x'))})`"

@@ -4,12 +4,13 @@ import jax.numpy as jnp
 from flax import nnx
 
 from grader.authoring import mesh_of
+from grader.exhibits import Exhibits, LearnerModule
 from problems.stage import devices, runs
 
 PAD, ROWS = -1, 16
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Where the arrays and the stories are, what the devices send in a step, and the losses of a few steps."""
     mesh = mesh_of(4, 2)
     model, optimizer = runs.make()

@@ -9,12 +9,13 @@ from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.authoring import mesh_of
+from grader.exhibits import Exhibits, LearnerModule
 from problems.stage import devices, runs
 
 PAD = -1
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """What each device holds, what the devices send in a step, and the losses of a few steps."""
     mesh = mesh_of(8, axes=("data",))
     model, optimizer = module.create_sharded(runs.make, mesh)
@@ -30,7 +31,7 @@ def play(module):
     held = devices.held(
         "The bytes of model and optimizer that a device holds", jax.tree.leaves(nnx.state((model, optimizer)))
     )
-    share = held.bars[0].value / held.bars[0].other
+    share = devices.fullest_share(held)
     yield replace(
         held,
         caption="An eighth each, moments included: with twice the devices, a model may be twice as large."

@@ -39,7 +39,8 @@ def shapes(case: Case) -> list[tuple[int, ...]]:
     """Shapes with every kind of longest axis: divisible or not, first, last or in the middle, tied, or missing."""
     short, long, odd, V, D = (int(case.values[name]) for name in ("short", "long", "odd", "vocab_size", "d_model"))
     return [
-        (short, long), (long, short), (long, long), (short, odd), (odd, short), (long + 1, short), (short, long + 1), (odd, odd),
+        (short, long), (long, short), (long, long), (short, odd), (odd, short), (long + 1, short), (short, long + 1),
+        (odd, odd),
         (long,), (odd,), (8,), (2,), (1,), (), (2, long, short), (long, 2, long), (0, long), (3, 5),
         (V, D), (D, V), (V,), (1, 3, 1, D),
     ]  # fmt: skip

@@ -12,7 +12,8 @@ from jaxtyping import Array, Float, Int
 
 
 def fsdp_spec(shape: tuple[int, ...], devices: int) -> PartitionSpec:
-    """Shards the longest axis that `devices` divides, the first of equally long ones, over `data`. None if none divides."""
+    """Shards the longest axis that `devices` divides, the first of equally long ones, over `data`. None if none
+    divides."""
     raise NotImplementedError
 
 

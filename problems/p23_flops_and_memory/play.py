@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from grader.exhibits import Bar, Bars, Table
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Table
 from problems.stage.model import gpt
 from problems.stage.programs import compiled
 from problems.stage.weights import POCKET
@@ -15,7 +15,7 @@ MODELS = {"this model": SIZES, "GPT-2 small": (50257, 1024, 768, 3072, 12), "GPT
 CHIP, READS = 1e15, 3.3e12  # operations and bytes per second, about those of one large accelerator
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Counts and measurements of the trained model, where its work goes, and what larger ones need."""
     graph, state = nnx.split(gpt())
     program = compiled(
@@ -96,7 +96,7 @@ def play(module):
     )
 
 
-def lasting(days):
+def lasting(days: float) -> str:
     """A time in words."""
     for unit, many in (("days", days), ("hours", days * 24), ("minutes", days * 24 * 60)):
         if many >= 1:

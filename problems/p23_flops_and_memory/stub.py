@@ -35,7 +35,8 @@ def utilization(
 
 
 def decoding_bytes(batch: int, vocab_size: int, context: int, d_model: int, d_ff: int, num_layers: int) -> int:
-    """The bytes that a step of decoding reads in bfloat16: the parameters once, and a cache of `context` tokens a sequence."""
+    """The bytes that a step of decoding reads in bfloat16: the parameters once, and a cache of `context` tokens a
+    sequence."""
     raise NotImplementedError
 
 

@@ -1,13 +1,15 @@
 """Problem 24, played: which learning rate is best at three widths, with the learner's parametrization and without
 it."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
 
-from grader.exhibits import Line, Lines, Progress, Table
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Progress, Table
 from problems.stage.tuning import target_log_probabilities
 from problems.stage.weights import POCKET, held_out
 
@@ -17,7 +19,7 @@ POWERS = (-10, -8, -6, -4, -2)  # of two, that are the learning rates
 T, BATCH, STEPS = 32, 8, 25
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The loss after a few steps over the learning rate, a curve for each width: first without, then with the learner's
     code."""
     rows = np.stack([ids[:T] for ids in held_out(64)])
@@ -46,20 +48,20 @@ def play(module):
     )  # fmt: skip
 
 
-def final_losses(module, width, base, rows):
+def final_losses(module: LearnerModule, width: int, base: int, rows: np.ndarray) -> np.ndarray:
     """The loss at each rate after the same steps. Adam's updates are proportional to its rate, so one program does for
     all."""
     make = module.MupLM(POCKET.vocab_size, width, base, nnx.Rngs(0))
     graph, start = nnx.split(make)
     tx = module.mup_adam(1.0, width, base)
 
-    def loss(state, ids_BT):
+    def loss(state: Any, ids_BT: jax.Array) -> jax.Array:
         return -jnp.mean(target_log_probabilities(jax.vmap(nnx.merge(graph, state)), ids_BT))
 
     @jax.jit
     @jax.vmap
-    def run(rate):
-        def step(carry, ids_BT):
+    def run(rate: jax.Array) -> jax.Array:
+        def step(carry: Any, ids_BT: jax.Array) -> Any:
             state, moments = carry
             value, slopes = jax.value_and_grad(loss)(state, ids_BT)
             updates, moments = tx.update(slopes, moments, state)

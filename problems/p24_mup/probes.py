@@ -34,7 +34,8 @@ def starting(subject: Subject, case: Case) -> Reading:
 def stepping(subject: Subject, case: Case) -> Reading:
     """Two updates of parameters of every group, including those of a block in a list and of layers that are stacked."""
     D = 3
-    shapes = {"embed": {"embedding": (5, D)}, "blocks": [{"ff1": {"kernel": (D, D), "bias": (D,)}, "ln1": {"scale": (D,)}}],
+    shapes = {"embed": {"embedding": (5, D)},
+        "blocks": [{"ff1": {"kernel": (D, D), "bias": (D,)}, "ln1": {"scale": (D,)}}],
               "stack": {"kernel": (2, D, D), "bias": (2, D)}, "hidden": {"kernel": (D, D), "bias": (D,)},
               "head": {"kernel": (D, 5)}}  # fmt: skip
 
@@ -45,8 +46,9 @@ def stepping(subject: Subject, case: Case) -> Reading:
         return jax.tree_util.tree_map_with_path(leaf, shapes, is_leaf=lambda node: isinstance(node, tuple))
 
     def program(parameters: Any, *gradients: Any) -> Arrays:
-        tx = _adam(subject, case, int(case.values["d_model"]))  # type: ignore[arg-type]
-        state, arrays = tx.init(parameters), {}
+        tx = _adam(subject, case, int(case.values["d_model"]))
+        arrays: Arrays = {}
+        state = tx.init(parameters)
         for number, gradient in enumerate(gradients):
             updates, state = tx.update(gradient, state, parameters)
             arrays |= named(updates, f"update.{number}")
@@ -60,7 +62,7 @@ def transferring(subject: Subject, case: Case) -> Reading:
 
     Each change is a mean over four random starts.
     """
-    base = int(case.values["base_d_model"])  # type: ignore[arg-type]
+    base = int(case.values["base_d_model"])
 
     def program(seed: jax.Array, token_ids: jax.Array) -> Arrays:
         wide, narrow = (_change(subject, case, width, seed, token_ids) for width in (WIDE, base))

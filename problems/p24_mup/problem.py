@@ -45,7 +45,8 @@ PROBLEM = Problem(
         "large": Cases(story, {"T": (5,), "V": (7,), "base": (32, 31), "r": (8, 7)}, draws=1),
         # The base width itself, and a vocabulary that is large for it.
         "base": Cases(
-            story, {"T": (5,), "V": (50257,), "base": (3, 7), "r": (1,)}, draws=1, covers=("vocabulary", "coprime", "one")
+            story, {"T": (5,), "V": (50257,), "base": (3, 7), "r": (1,)}, draws=1,
+            covers=("vocabulary", "coprime", "one")
         ),
         "rates": Cases(rates, {"r": (4, 2)}, draws=2),
         "widths": Cases(widths, {"V": (20, 30)}, draws=1),

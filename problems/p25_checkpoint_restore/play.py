@@ -1,9 +1,12 @@
 """Problem 25, played: a run that is saved and restored by the learner's code, beside one that never stopped."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax.numpy as jnp
 
 from grader.authoring import model_factory, new_folder
-from grader.exhibits import Table
+from grader.exhibits import Exhibits, LearnerModule, Table
 from problems.stage import runs
 from problems.stage.weights import POCKET
 
@@ -15,11 +18,11 @@ OTHERS = {
 }
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The losses of both runs, the size of the checkpoint, and what a restore says of other shapes."""
     noise = jnp.zeros((BATCH, runs.T))
 
-    def steps(model, optimizer, first, count):
+    def steps(model: Any, optimizer: Any, first: int, count: int) -> list[float]:
         rows = [runs.ROWS[(number * BATCH) % len(runs.ROWS) :][:BATCH] for number in range(first, first + count)]
         return [float(runs.step(model, optimizer, row, noise)) for row in rows]
 
@@ -28,7 +31,8 @@ def play(module):
     path = new_folder() / "checkpoint"
     module.save(str(path), model, optimizer)
     losses += steps(model, optimizer, BEFORE, AFTER)
-    restored = steps(*module.restore(str(path), runs.make), BEFORE, AFTER)
+    pair: tuple[Any, Any] = module.restore(str(path), runs.make)
+    restored = steps(*pair, BEFORE, AFTER)
     yield runs.on_each_other(
         "A run that never stopped, and one from your checkpoint",
         {"never stopped": losses, "restored": restored},
@@ -48,7 +52,7 @@ def play(module):
     )
 
 
-def answer(module, path, make):
+def answer(module: LearnerModule, path: str, make: Callable[..., Any]) -> str:
     """The exception that a restore raises, or that it returns a model."""
     try:
         module.restore(path, make)

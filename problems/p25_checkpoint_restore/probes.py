@@ -104,7 +104,7 @@ def _restore(subject: Subject, make: Callable[[], Any]) -> tuple[Any, Any]:
     return model, optimizer
 
 
-def _next_loss(model: ToyLM, optimizer: nnx.Optimizer, token_ids: jax.Array) -> jax.Array:
+def _next_loss(model: ToyLM, optimizer: nnx.Optimizer[Any], token_ids: jax.Array) -> jax.Array:
     def loss(model: ToyLM) -> jax.Array:
         logits = jax.vmap(model)(token_ids[:, :-1])
         return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, token_ids[:, 1:]))

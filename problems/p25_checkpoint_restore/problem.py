@@ -32,7 +32,10 @@ RESTORED: Any = {"options": {"make_runs": True}, "saved_by": "saving"}
 PROBLEM = Problem(
     title="Checkpoint and restore",
     builds_on=(8,),
-    entries=(Entry("save", ("path", "model", "optimizer")), Entry("restore", ("path", "make"), returns=("model", "optimizer"))),
+    entries=(
+        Entry("save", ("path", "model", "optimizer")),
+        Entry("restore", ("path", "make"), returns=("model", "optimizer")),
+    ),
     # A width of 1, because NumPy and JAX stretch an axis of length 1 to any other without an error.
     cases={"cases": Cases(widths, {"V": (7,), "D": (11, 6), "F": (1,)}, draws=1, covers=("coprime", "one"))},
     # A restore copies numbers, so every comparison is exact.

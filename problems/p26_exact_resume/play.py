@@ -1,25 +1,27 @@
 """Problem 26, played: a run with random numbers and shuffled data that is killed, and resumed by the learner's code."""
 
+from typing import Any
+
 import jax
 from flax import nnx
 
 from grader.authoring import Stories, new_folder
-from grader.exhibits import Table
+from grader.exhibits import Exhibits, LearnerModule, Table
 from problems.stage import runs
 
 BEFORE, AFTER, BATCH = 14, 14, 8
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The losses of both runs, then where each is in its data and its random numbers."""
 
-    def make():
+    def make() -> tuple[Any, ...]:
         return *runs.make(), nnx.Rngs(noise=1)
 
-    def make_loader():
+    def make_loader() -> Stories:
         return Stories(runs.ROWS, BATCH)
 
-    def steps(model, optimizer, rngs, loader, count):
+    def steps(model: Any, optimizer: Any, rngs: nnx.Rngs, loader: Stories, count: int) -> list[float]:
         losses = []
         for _ in range(count):
             losses.append(
@@ -32,7 +34,7 @@ def play(module):
     path = new_folder() / "run"
     module.save(str(path), *run)
     losses += steps(*run, AFTER)
-    resumed = module.resume(str(path), make, make_loader)
+    resumed: tuple[Any, Any, Any, Any] = module.resume(str(path), make, make_loader)
     again = steps(*resumed, AFTER)
     yield runs.on_each_other(
         "A run that never stopped, and one that your code resumed",

@@ -48,7 +48,7 @@ def saving(subject: Subject, case: Case) -> Reading:
     for stream, count in zip((rngs.noise, rngs.dropout), rng.choice(LATE, 2, replace=False), strict=True):
         stream.count[...] = jnp.uint32(2 * LATE + 2 * count + 1)
     # At least two batches into an epoch, so that one batch back is not its start.
-    loader.set_state({"epoch": LATE + 2 * rng.integers(LATE) + 1, "step": rng.integers(2, _batches(case))})
+    loader.set_state({"epoch": LATE + 2 * int(rng.integers(LATE)) + 1, "step": int(rng.integers(2, _batches(case)))})
     folder = new_folder()
     subject.save(str(folder / CHECKPOINT), model, optimizer, rngs, loader)
     return Reading(files=folder / CHECKPOINT)
@@ -97,7 +97,7 @@ def _fresh(case: Case) -> Callable[[], Any]:
 
 def _batches(case: Case) -> int:
     """The number of batches of an epoch."""
-    return len(case.values["rows"]) // int(case.values["batch_size"])  # type: ignore[arg-type]
+    return len(case.values["rows"]) // int(case.values["batch_size"])
 
 
 def _make(case: Case) -> Callable[[], Any]:
@@ -110,7 +110,7 @@ def _loader(case: Case) -> Callable[[], Stories]:
 
 
 @nnx.jit
-def _step(model: ToyLM, optimizer: nnx.Optimizer, token_ids: jax.Array, noise: jax.Array) -> jax.Array:
+def _step(model: ToyLM, optimizer: nnx.Optimizer[Any], token_ids: jax.Array, noise: jax.Array) -> jax.Array:
     def loss(model: ToyLM) -> jax.Array:
         logits = jax.vmap(model)(token_ids[:, :-1]) + noise
         return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits, token_ids[:, 1:]))

@@ -1,4 +1,5 @@
-"""Problem 26: a resumed run that equals the uninterrupted one, bit for bit. The page is in pages/p26_exact_resume.md."""
+"""Problem 26: a resumed run that equals the uninterrupted one, bit for bit. The page is in
+pages/p26_exact_resume.md."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from flax import nnx
 
 
 def save(path: str, model: nnx.Module, optimizer: nnx.Optimizer, rngs: nnx.Rngs, loader: Any) -> None:
-    """Writes everything that the next step depends on to the new folder `path` (absolute). Returns when it is on disk."""
+    """Writes everything that the next step depends on to the new folder `path` (absolute). Returns when it is on
+    disk."""
     raise NotImplementedError
 
 

@@ -6,13 +6,13 @@ from flax import nnx
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.authoring import mesh_of, new_folder
-from grader.exhibits import Bar, Bars
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule
 from problems.stage import devices, runs
 
 MESHES = ((4, 2), (3, 2), (1, 1))
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Where the arrays of a model were and are, and the bytes of model and optimizer on each device."""
     model, optimizer = runs.make()
     for node in (model, optimizer):
@@ -22,7 +22,7 @@ def play(module):
     states = {MESHES[0]: nnx.state((model, optimizer))}
     for shape in MESHES[1:]:
         states[shape] = nnx.state(module.restore_on(str(path), runs.make, mesh_of(*shape)))
-    bars = []
+    bars: list[Bar] = []
     for shape, state in states.items():
         arrays = [(".".join(map(str, name)), variable[...]) for name, variable in nnx.to_flat_state(nnx.state(state))]
         arrays = [(name.removeprefix("0."), array) for name, array in arrays if name.startswith("0.") and array.ndim]
@@ -45,7 +45,7 @@ def play(module):
     )
 
 
-def spread(array):
+def spread(array: jax.Array) -> jax.Array:
     """The array on the first mesh: its last axis over `model`."""
     spec = PartitionSpec(*[None] * (array.ndim - 1), "model") if array.ndim else PartitionSpec()
     return jax.device_put(array, NamedSharding(mesh_of(*MESHES[0]), spec))

@@ -134,8 +134,10 @@ def _requests(arrays: Mapping[str, Any], mesh_name: str, mesh: Mesh) -> Requests
 def _read(files: Path | None, requests: Requests) -> list[jax.Array]:
     """The arrays that Orbax reads from the files when these requests are repeated."""
     read: list[jax.Array] = []
-    for where, shardings in requests.items() if files else ():
-        top = (files / CHECKPOINT).resolve()
+    if files is None:
+        return read
+    top = (files / CHECKPOINT).resolve()
+    for where, shardings in requests.items():
         if not (top / where).resolve().is_relative_to(top):
             raise BadOutputError("`restore_on` asked Orbax for a folder outside the checkpoint")
         with ocp.PyTreeCheckpointer() as checkpointer:

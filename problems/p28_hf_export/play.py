@@ -5,10 +5,10 @@ from flax import nnx
 from safetensors.numpy import load_file
 
 from grader.authoring import BadOutputError, new_folder
-from grader.exhibits import Table
+from grader.exhibits import Exhibits, LearnerModule, Table
 from harness.errors import UsageError
 from harness.hugging_face.load import Parameters, read_config
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.model_config import ModelConfig
 from problems.stage import runs, telling
 from problems.stage.weights import POCKET
@@ -18,7 +18,7 @@ NAMES = ("wte.weight", "wpe.weight", "h.0.ln_1.weight", "h.0.attn.c_attn.weight"
 LOOKED_UP = tuple(f"transformer.{name}" for name in NAMES)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The files of the folder, and a story by the model that the harness opens from it."""
     folder = new_folder() / "exported"
     module.export_gpt2(runs.trained(), POCKET.num_heads, str(folder))
@@ -40,7 +40,7 @@ def play(module):
         config, parameters = ModelConfig(**read_config(folder)), Parameters(folder)
     except UsageError as error:
         raise BadOutputError(f"the exported folder cannot be opened: {error}") from None
-    model = nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)))
+    model = nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0)))
     state = nnx.state(model, nnx.Param)
     for path, variable in nnx.to_flat_state(state):
         variable.set_value(jnp.asarray(parameters[".".join(map(str, path))]))

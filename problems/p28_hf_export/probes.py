@@ -19,9 +19,10 @@ SETTINGS = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activat
 # logits.
 ALIASES = {"max_position_embeddings": "n_positions", "hidden_size": "n_embd", "num_hidden_layers": "n_layer",
            "num_attention_heads": "n_head"}  # fmt: skip
-PLAIN = {"scale_attn_weights": [True], "scale_attn_by_inverse_layer_idx": [False], "add_cross_attention": [False],
-         "pruned_heads": [{}], "quantization_config": [None], "dtype": ["float32", None],
-         "torch_dtype": ["float32", None]}  # fmt: skip
+PLAIN: dict[str, list[Any]] = {
+    "scale_attn_weights": [True], "scale_attn_by_inverse_layer_idx": [False], "add_cross_attention": [False],
+    "pruned_heads": [{}], "quantization_config": [None], "dtype": ["float32", None], "torch_dtype": ["float32", None],
+}  # fmt: skip
 
 
 @eager
@@ -72,7 +73,7 @@ def _read(folder: Path, case: Case) -> Reading:
 def _tensors(path: Path) -> tuple[dict[str, Any], dict[str, str] | None]:
     try:
         with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118  not a dictionary
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118  no dictionary
     except (OSError, SafetensorError) as error:
         raise BadOutputError(f"{FOLDERS[path.parent.name]} has no readable {path.name}: {error}") from None
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import HeatMap, Plane, Story, Token
+from grader.exhibits import Exhibits, HeatMap, LearnerModule, Plane, Story, Token
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import END, PROMPT, encode, token
 
@@ -26,7 +26,7 @@ CAPTIONS = {
 }
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """The odds of the next word under several settings, then a story at each temperature."""
     model = jitted(gpt())
     ids = encode(text or " ")[-CONTEXT:]
@@ -52,6 +52,6 @@ def play(module, text):
         )
 
 
-def percent(share):
+def percent(share: float) -> str:
     """A probability in a small cell."""
     return f"{share:.0%}" if share >= 0.01 or not share else "<1%"

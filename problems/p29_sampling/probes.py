@@ -72,9 +72,7 @@ def _ranks(case: Case, turn: int = 0) -> np.ndarray[Any, Any]:
     return np.roll(np.asarray(case.values["ranks"]), turn)
 
 
-def _drawn(
-    subject: Subject, case: Case, n: int, seed: int = 0, turn: int = 0, **filters: float
-) -> np.ndarray[Any, Any]:
+def _drawn(subject: Subject, case: Case, n: int, seed: int = 0, turn: int = 0, **filters: Any) -> np.ndarray[Any, Any]:
     logits = jnp.asarray(_ranks(case, turn), jnp.float32) * -0.4
     text = _generate(subject, case, lambda token_ids: _constant(token_ids, logits), n, NEVER, seed, **filters)
     return _padded(text, n)
@@ -86,10 +84,10 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     Frequencies are counted only where every text is complete and every token an independent draw: otherwise they say no
     more than the stop token or the key does.
     """
-    V, texts, first = int(case.values["vocab_size"]), arrays["texts"], arrays["saved:text"]  # type: ignore[arg-type]
+    V, texts, first = int(case.values["vocab_size"]), arrays["texts"], arrays["saved:text"]
     ranks = np.stack([_ranks(case, i)[np.clip(text, 0, V - 1)] for i, text in enumerate(texts)])
     of_filtered = {name: _ranks(case)[np.clip(arrays[name], 0, V - 1)] for name in ("top_k", "top_p")}
-    logits = -0.4 * np.arange(V) / float(case.values["temperature"])  # type: ignore[arg-type]
+    logits = -0.4 * np.arange(V) / float(case.values["temperature"])
     before = np.cumsum(np.exp(logits)) / np.exp(logits).sum() - np.exp(logits) / np.exp(logits).sum()
     kept = {"top_k": TOP_K, "top_p": int(np.sum(before < TOP_P))}
     key = {

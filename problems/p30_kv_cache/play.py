@@ -5,7 +5,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from grader.authoring import ToyGPT
-from grader.exhibits import Line, Lines, Story, Token
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Story, Token
+from harness.model.sampling import Sampling
 from problems.stage import telling
 from problems.stage.model import gpt, jitted
 from problems.stage.programs import seconds
@@ -15,7 +16,7 @@ LENGTHS = (24, 96, 192)
 TOKENS = 50
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Tokens per second over the length of the story, then a story told token by token."""
     model = build(lambda: ToyGPT(**POCKET.shape, context=POCKET.max_T), POCKET.arrays, "MiniGPT")
     graph, state = nnx.split(model)
@@ -42,7 +43,7 @@ def play(module):
         logits_V, cache = step(state, cache, jnp.int32(ids[place]))
         if place + 1 == len(ids):
             ids.append(int(jnp.argmax(logits_V)))
-    told = telling.tell(gpt(), TOKENS, telling.Sampling(temperature=0))
+    told = telling.tell(gpt(), TOKENS, Sampling(temperature=0))
     common = next((i for i, (a, b) in enumerate(zip(ids, told.ids, strict=False)) if a != b), len(ids))
     yield Story(
         "The likeliest story, token by token from your cache",

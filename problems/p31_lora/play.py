@@ -2,6 +2,8 @@
 alone."""
 
 import re
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ import numpy as np
 from flax import nnx
 
 from grader.authoring import ToyGPT, gpt_logits
-from grader.exhibits import Bar, Bars, Line, Lines, Progress
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Line, Lines, Progress
 from harness.data.pocket import stories
 from problems.stage import telling
 from problems.stage.model import gpt
@@ -32,7 +34,7 @@ LAYERS = ("q_proj", "k_proj", "v_proj", "out_proj")
 class Adapted(nnx.Module):
     """The trained model, whose linear layers are a learner's adapters around its own."""
 
-    def __init__(self, adapter):
+    def __init__(self, adapter: Callable[..., nnx.Module]) -> None:
         self.gpt = build(lambda: ToyGPT(**POCKET.shape, context=POCKET.max_T), POCKET.arrays, "MiniGPT")
         rngs = nnx.Rngs(0)
         for block in self.gpt.blocks:
@@ -40,11 +42,11 @@ class Adapted(nnx.Module):
                 for name in names:
                     setattr(owner, name, adapter(getattr(owner, name), RANK, float(RANK), rngs))
 
-    def __call__(self, ids):
+    def __call__(self, ids: jax.Array) -> jax.Array:
         return jax.vmap(lambda ids_T: gpt_logits(self.gpt, ids_T))(ids) if ids.ndim == 2 else gpt_logits(self.gpt, ids)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The loss while the adapters learn, a story before and after, and how many numbers were trained."""
     model = Adapted(module.LoRALinear)
     optimizer = module.lora_optimizer(model, RATE)
@@ -59,8 +61,8 @@ def play(module):
     )
 
     @nnx.jit
-    def step(model, optimizer, ids_BT):
-        def loss(model):
+    def step(model: Any, optimizer: Any, ids_BT: jax.Array) -> jax.Array:
+        def loss(model: Any) -> jax.Array:
             return -jnp.mean(target_log_probabilities(model, ids_BT))
 
         value, gradients = nnx.value_and_grad(loss, argnums=nnx.DiffState(0, nnx.LoRAParam))(model)
@@ -104,7 +106,7 @@ def play(module):
     )
 
 
-def robot_stories():
+def robot_stories() -> Iterator[jax.Array]:
     """Batches of windows of the embedded stories, told of robots, (ROWS, LENGTH)."""
     for start in range(0, STEPS * ROWS, ROWS):
         rows = []
@@ -115,16 +117,16 @@ def robot_stories():
         yield jnp.asarray(np.stack(rows))
 
 
-def base(model):
+def base(model: nnx.Module) -> list[np.ndarray]:
     """The model's own parameters."""
     return [np.asarray(x) for x in jax.tree.leaves(nnx.state(model, nnx.Not(nnx.LoRAParam)))]
 
 
-def same(one, other):
+def same(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
     """Whether two lists of arrays are equal."""
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def own(told):
+def own(told: telling.Told) -> bool:
     """Whether this is the story that the model tells without adapters."""
     return np.array_equal(told.ids, telling.tell(gpt(), tokens=50).ids)

@@ -78,7 +78,7 @@ def training(subject: Subject, case: Case) -> Reading:
         layer, alone = (_layer(subject, case, filled, seed)[1] for _ in range(2))
         _fill(layer, filled)
         _fill(alone, filled)
-        model = Stack(layer, int(case.values["d_out"]))  # type: ignore[arg-type]
+        model = Stack(layer, int(case.values["d_out"]))
         kind = nnx.Optimizer, "an nnx.Optimizer"
         optimizer, other = (
             subject.call("lora_optimizer", trained, case.values["learning_rate"], returns=kind)
@@ -88,7 +88,7 @@ def training(subject: Subject, case: Case) -> Reading:
         before = named(nnx.state(model, others), "")
 
         @nnx.jit
-        def step(model: Stack, optimizer: nnx.Optimizer) -> None:
+        def step(model: Stack, optimizer: nnx.Optimizer[Any]) -> None:
             optimizer.update(model, nnx.grad(lambda model: jnp.mean((model(x) - 0.5) ** 2))(model))
 
         for _ in range(3):

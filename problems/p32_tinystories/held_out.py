@@ -43,7 +43,7 @@ def lengths(case: Case) -> Any:
 
 def keys(case: Case) -> Any:
     """The random keys of the stories that the model tells."""
-    return np.random.default_rng(case.values["held_out"]).integers(2**32, size=(STORIES, 2))  # type: ignore[arg-type]
+    return np.random.default_rng(case.values["held_out"]).integers(2**32, size=(STORIES, 2))
 
 
 INPUTS: Mapping[str, Callable[[Case], Any]] = {
@@ -69,11 +69,11 @@ def _batch(case: Case) -> Any:
     """The places of the batch's rows: the first ones, after one that ends a story."""
     ending = np.flatnonzero(np.any(_rows_and_targets(case)[0] == TOKENIZER.eot_token, axis=1))[0]
     others = np.delete(np.arange(ROWS), ending)
-    return np.array([ending, *others[: case.values["batch_size"] - 1]])  # type: ignore[operator]
+    return np.array([ending, *others[: case.values["batch_size"] - 1]])
 
 
 def _rows_and_targets(case: Case) -> tuple[Any, Any]:
-    return _drawn(np.asarray(case.values["held_out"]).tobytes(), int(case.values["context"]))  # type: ignore[arg-type]
+    return _drawn(np.asarray(case.values["held_out"]).tobytes(), int(case.values["context"]))
 
 
 @functools.lru_cache(maxsize=4)

@@ -2,28 +2,29 @@
 
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from grader.exhibits import Line, Lines, Story, Table, Token
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Story, Table, Token
 from harness.config import Config
 from harness.model.sampling import PROMPTS, Sampling, encode_prompt
 from harness.pieces.load import check_pieces
 from harness.pieces.registry import MODULES
 from harness.run.folder import Run
 from harness.run.loop import train
-from harness.run.run_session import open_session
+from harness.run.run_session import Session, open_session
 from harness.run.state import load_state
 from problems.stage.weights import TOKENIZER, token
 
 TRAINS = True
 STEPS, EVERY = 120, 4
-SIZES = {
+SIZES: dict[str, Any] = {
     "data": "pocket:2000", "batch_size": 8, "context": 64, "d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 2,
     "packing": "padded", "activation": "relu", "mesh": "1x1", "eval_batches": 1,
 }  # fmt: skip
 SAMPLING = Sampling(temperature=0.8, max_tokens=90)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Which pieces are the learner's, the loss while they train, and a story that they tell."""
     pieces = check_pieces(module.pieces(), Path())
     rates = {**module.settings()}
@@ -64,7 +65,7 @@ def play(module):
     )
 
 
-def curve(session):
+def curve(session: Session) -> Line:
     """Trains to the end. Returns the losses."""
     losses = []
     train(session, log=quiet, on_step=lambda step, metrics: losses.append((step, float(metrics["loss"]))))
@@ -72,5 +73,5 @@ def curve(session):
     return Line("yours", tuple(step for step, _ in shown), tuple(loss for _, loss in shown))
 
 
-def quiet(sentence):
+def quiet(sentence: str) -> None:
     """Discards a message of the harness."""

@@ -38,6 +38,7 @@ from grader.authoring import (
     trace,
 )
 from grader.problem import Case
+from harness.aliases import RENAMED
 from harness.config import Config
 from harness.data.batches import PADDING
 from harness.errors import HarnessError
@@ -205,7 +206,7 @@ def read_resumed(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
     """How many numbers at the end of a run differ when another process resumes it from its middle."""
     end = {name.removeprefix("saved:"): x for name, x in arrays.items() if name.startswith("saved:")}
     differing = {
-        name: np.size(x) if np.shape(x) != np.shape(arrays.get(name)) else int(np.sum(x != arrays[name]))
+        name: np.size(x) if np.shape(x) != np.shape(arrays.get(name, ())) else int(np.sum(x != arrays[name]))
         for name, x in end.items()
     }
     losses = differing.pop("losses")
@@ -315,7 +316,7 @@ def _chosen(subject: Subject, steps: int) -> dict[str, Any]:
     Raises BadOutputError if one is not allowed.
     """
     returned: dict[str, Any] = subject.call("settings", returns=(dict, "a dictionary of numbers by name"))
-    chosen = {Config.renamed.get(name, (name, {}))[0]: value for name, value in returned.items()}
+    chosen = {RENAMED.get(name, (name, {}))[0]: value for name, value in returned.items()}
     for name, value in chosen.items():
         if name not in OPEN:
             raise BadOutputError(f"`settings` sets {name!r}, which is fixed here; you may set {', '.join(OPEN)}")

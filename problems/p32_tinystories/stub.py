@@ -7,7 +7,8 @@ from typing import Any
 
 
 def pieces() -> dict[str, Any]:
-    """Your pieces by name, such as {"CausalMHA": CausalMHA}. The harness uses its own for the rest; at least one is yours."""
+    """Your pieces by name, such as {"CausalMHA": CausalMHA}. The harness uses its own for the rest; at least one is
+    yours."""
     raise NotImplementedError
 
 

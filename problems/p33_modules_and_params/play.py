@@ -4,14 +4,14 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.exhibits import Line, Lines, Table
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Table
 from problems.stage.weights import POCKET, held_out
 
 STORIES, TOPICS, LAYERS = 40, 3, 2
 FILTERS = {"nnx.Param": nnx.Param, "nnx.BatchStat": nnx.BatchStat, "nnx.Variable": nnx.Variable}
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The variables of the module by path and filter, then its running mean while it observes stories."""
     scorer = module.construct("StoryScorer", d_model=POCKET.d_model, num_topics=TOPICS, num_layers=LAYERS)()
     taken = {name: {path for path, _ in nnx.to_flat_state(nnx.state(scorer, kind))} for name, kind in FILTERS.items()}

@@ -32,7 +32,8 @@ def using(subject: Subject, case: Case) -> Reading:
             return sum(jnp.sum(cotangent(path, leaf) * leaf) for path, leaf in outputs.items()), outputs
 
         slopes, outputs = jax.grad(projected, has_aux=True)(parameters)
-        first, second = make(), make()
+        first: Any = make()
+        second = make()
         start = named(nnx.state(first, OTHERS), "buffers")
         nnx.update(first, parameters)
         held = _set_mean(first, mean)

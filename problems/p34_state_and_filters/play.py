@@ -1,13 +1,15 @@
 """Problem 34, played: parts of the trained model are copied, and a run that went wrong is taken back, by the learner's
 code."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
 
-from grader.exhibits import Bar, Bars, Line, Lines
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Line, Lines
 from problems.stage.model import gpt
 from problems.stage.tuning import target_log_probabilities
 from problems.stage.weights import before_training, held_out
@@ -16,14 +18,15 @@ STORIES, T = 8, 64
 RUINED = 6  # steps
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The loss of a random model that gets trained parts, and of an average; then a run that is restored."""
     ids_BT = np.stack([ids[:T] for ids in held_out(STORIES)])
-    full, model = gpt(), gpt(weights=before_training())
+    full: Any = gpt()
+    model: Any = gpt(weights=before_training())
     graph = nnx.graphdef(full)
     score = jax.jit(lambda state: -jnp.mean(target_log_probabilities(nnx.merge(graph, state), ids_BT)))
 
-    def loss(model):
+    def loss(model: nnx.Module) -> float:
         return float(score(nnx.state(model)))
 
     model.embed[...], model.pos_embed[...] = full.embed[...], full.pos_embed[...]
@@ -46,7 +49,7 @@ def play(module):
     optimizer = nnx.Optimizer(model, optax.adam(3e-2), wrt=nnx.Param)
 
     @nnx.jit
-    def step(model, optimizer):
+    def step(model: Any, optimizer: Any) -> None:
         optimizer.update(model, nnx.grad(lambda model: -jnp.mean(target_log_probabilities(model, ids_BT)))(model))
 
     losses, saved = [loss(model)], module.snapshot(model, optimizer)

@@ -17,7 +17,7 @@ class Part(nnx.Module):
     """A linear layer and a count of its calls. Inside the trunk, it has a part named like one of the model's."""
 
     def __init__(self, d_in: int, d_out: int) -> None:
-        linear = nnx.Linear(d_in, d_out, kernel_init=nnx.initializers.zeros_init(), rngs=nnx.Rngs(0))
+        linear: Any = nnx.Linear(d_in, d_out, kernel_init=nnx.initializers.zeros_init(), rngs=nnx.Rngs(0))
         self.kernel, self.bias = linear.kernel, linear.bias
         self.calls = nnx.Variable(jnp.float32(0))
 
@@ -60,7 +60,7 @@ def copying(subject: Subject, case: Case) -> Reading:
 
     def program(first: Any, second: Any) -> Arrays:
         model, source = _model(case, first), _model(case, second)
-        held = {"kernel": model.head.kernel, "bias": model.head.bias, "calls": model.head.calls}
+        held: dict[str, Any] = {"kernel": model.head.kernel, "bias": model.head.bias, "calls": model.head.calls}
         before = named(nnx.state(_model(case, second)), "")
         returned = subject.call("copy_part", model, source, "head")
         if returned is not None:
@@ -143,7 +143,7 @@ def _differs(one: Any, other: Any) -> jax.Array:
 
 
 def _sizes(case: Case) -> tuple[int, int]:
-    return int(case.values["d_model"]), int(case.values["d_ff"])  # type: ignore[arg-type]
+    return int(case.values["d_model"]), int(case.values["d_ff"])
 
 
 def _state(case: Case, name: str) -> Any:

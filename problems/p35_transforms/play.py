@@ -2,6 +2,7 @@
 shows."""
 
 import time
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.exhibits import Bar, Bars, HeatMap, Line, Lines, Plane, Story, Token
+from grader.exhibits import Bar, Bars, Exhibits, HeatMap, LearnerModule, Line, Lines, Plane, Story, Token
 from problems.stage.weights import POCKET, TOKENIZER, held_out, token
 
 ROWS, BATCH, STEPS, MEMBERS, SHOWN = 96, 32, 60, 4, 8
@@ -32,7 +33,7 @@ class Judge(nnx.Module):
         return self.linear(x_BD)[:, 0]
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Traces and time of each call of the step; the loss; which tokens of a story the score depends on; four models at
     once."""
     stories = held_out(ROWS)
@@ -67,7 +68,7 @@ def play(module):
     slope_BD = np.asarray(module.input_gradient(model, x_ND[:1]))
     ids = stories[0][:60]
     pushes = {token(each): float(TABLE_VD[each] @ slope_BD[0]) for each in ids}
-    highest = [each for each in sorted(pushes, key=pushes.get, reverse=True) if pushes[each] > 0][:4]
+    highest = [each for each in sorted(pushes, key=pushes.__getitem__, reverse=True) if pushes[each] > 0][:4]
     yield Story(
         "Which words make it a girl's story, by your gradient of the input",
         tuple(Token(token(each), max(pushes[token(each)], 0.0)) for each in ids),
@@ -95,7 +96,7 @@ def play(module):
     )
 
 
-def counted(calls, losses, traced):
+def counted(calls: float, losses: Sequence[float], traced: bool) -> str:
     """What the steps have left in the model, in a sentence."""
     if calls == 0:
         return (

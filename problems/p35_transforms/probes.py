@@ -67,11 +67,11 @@ def mapping(subject: Subject, case: Case) -> Reading:
         outputs = subject.call("member_outputs", models, x[0])
         return {**named(outputs, "output"), **named(nnx.state(models), "variables")}
 
-    return subject.run(program, case, _state(case, int(case.values["num_models"])), given(case, "x"))  # type: ignore[arg-type]
+    return subject.run(program, case, _state(case, int(case.values["num_models"])), given(case, "x"))
 
 
 def _sizes(case: Case) -> tuple[int, int]:
-    return int(case.values["d_model"]), int(case.values["d_ff"])  # type: ignore[arg-type]
+    return int(case.values["d_model"]), int(case.values["d_ff"])
 
 
 def _state(case: Case, *leading: int) -> Any:

@@ -31,7 +31,8 @@ PROBLEM = Problem(
         Entry("member_outputs", ("models", "x")),
     ),
     cases={
-        "cases": Cases(batches, {"B": (7, 6), "D": (3, 5), "F": (5, 7), "E": (1, 3)}, draws=2, covers=("coprime", "one"))
+        "cases": Cases(batches, {"B": (7, 6), "D": (3, 5), "F": (5, 7), "E": (1, 3)}, draws=2,
+            covers=("coprime", "one"))
     },
     checks=(
         Check("losses of four steps", 2, "training", leaves="losses", tolerance=ADAM),

@@ -3,7 +3,7 @@
 import numpy as np
 from flax import nnx
 
-from grader.exhibits import Bar, Bars, HeatMap, Plane
+from grader.exhibits import Bar, Bars, Exhibits, HeatMap, LearnerModule, Plane
 from problems.stage.model import stream
 from problems.stage.weights import POCKET, encode, token
 
@@ -11,7 +11,7 @@ TEXT = "Mia had a red ball"
 SHOWN, RATE, DRAWS = 24, 0.3, 200
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """Two draws on the vectors of a text, the mean of many draws, and the kernels of layers made at once."""
     ids_T = encode(text or " ")[:12]
     x_TD = stream(ids_T, 1)

@@ -20,8 +20,10 @@ class Drop(nnx.Dropout):
     def __init__(self, seed: int, *, deterministic: bool = False) -> None:
         self.deterministic, self.rngs = deterministic, nnx.Rngs(seed).fork()
 
-    def __call__(self, x: jax.Array, **_: Any) -> jax.Array:
-        return x if self.deterministic else jnp.where(jax.random.bernoulli(self.rngs(), 0.5, x.shape), 2 * x, 0)
+    def __call__(self, inputs: jax.Array, **_: Any) -> jax.Array:
+        if self.deterministic:
+            return inputs
+        return jnp.where(jax.random.bernoulli(self.rngs(), 0.5, inputs.shape), 2 * inputs, 0)
 
 
 class Model(nnx.Module):

@@ -44,7 +44,8 @@ SPREAD = Tolerance(rtol=0.1, atol=0.0, room=2.5)
 PROBLEM = Problem(
     title="Random keys and dropout",
     forbids=(
-        "flax.nnx.Dropout", "flax.nnx.MultiHeadAttention", "flax.nnx.dot_product_attention", "flax.nnx.nn", "flax.linen",
+        "flax.nnx.Dropout", "flax.nnx.MultiHeadAttention", "flax.nnx.dot_product_attention", "flax.nnx.nn",
+        "flax.linen",
     ),
     entries=(
         Entry(DROPOUT, ("x",), construct=("rate",)),

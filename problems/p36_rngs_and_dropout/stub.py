@@ -24,5 +24,6 @@ def predict(model: nnx.Module, x: Float[Array, "B D"]) -> Float[Array, "B F"]:
 
 
 def make_layers(num_layers: int, d_model: int, rngs: nnx.Rngs) -> nnx.Linear:
-    """One nnx.Linear that holds num_layers layers: kernel (L, D, D), bias (L, D). Each is drawn with a key of its own."""
+    """One nnx.Linear that holds num_layers layers: kernel (L, D, D), bias (L, D). Each is drawn with a key of its
+    own."""
     raise NotImplementedError

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Line, Lines
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines
 from problems.stage import telling
 from problems.stage.modern import modern, rotating
 
@@ -13,11 +13,11 @@ K, REACH, LATER = 24, 80, 100
 OPENING = "Once there was a brave"
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The score of the same query and key over their distance, at the beginning of a story and later, then a story."""
     distance = np.arange(REACH)
 
-    def scores(start):
+    def scores(start: int) -> np.ndarray:
         same_T1K = jnp.ones((REACH, 1, K)) / jnp.sqrt(K)
         rows = np.asarray(module.rope(same_T1K, jnp.arange(start, start + REACH)))[:, 0]
         return rows @ rows[-1]

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Bar, Bars, Line, Lines
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Line, Lines
 from problems.stage import telling
 from problems.stage.modern import modern, with_parts
 from problems.stage.weights import MODERN, build
@@ -15,7 +15,7 @@ SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
 OPENING = "There once was a silly"
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """What the norm makes of vectors of any size, how the gate bends, and a story with both."""
     make_norm = module.construct("RMSNorm", d_model=MODERN.d_model, epsilon=MODERN.norm_epsilon)
     make_ff = module.construct("SwiGLU", d_model=MODERN.d_model, d_ff=MODERN.d_ff)
@@ -49,6 +49,6 @@ def play(module):
     yield telling.story(told, "A story by the modern model, with your norm and gate", telling.judged(told, modern()))
 
 
-def size(x_TD):
+def size(x_TD: jax.Array) -> float:
     """The mean size of the rows."""
     return float(np.sqrt(np.mean(np.square(np.asarray(x_TD)), axis=-1)).mean())

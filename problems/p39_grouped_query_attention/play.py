@@ -2,7 +2,7 @@
 
 import jax
 
-from grader.exhibits import Line, Lines
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines
 from problems.stage import telling
 from problems.stage.model import with_attention
 from problems.stage.modern import modern
@@ -15,7 +15,7 @@ GROUPS = {4: "a head of keys for each of 4 heads", 2: "2 heads of keys, as train
 OPENING = "Once there was a proud"
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The bytes of the cache over the context for several numbers of key heads, then a story."""
     sizes = {"d_model": MODERN.d_model, "num_heads": MODERN.num_heads, "rope_base": MODERN.rope_base}
     lines = []

@@ -1,8 +1,10 @@
 """Problem 40, played: the learner's modern GPT tells a story, and what its windows are worth."""
 
+from typing import Any
+
 import numpy as np
 
-from grader.exhibits import Bar, Bars
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule
 from problems.stage import telling
 from problems.stage.model import gpt
 from problems.stage.modern import modern
@@ -14,11 +16,11 @@ TOKENS = 165
 WINDOWS = (8, 32)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """A story with trained weights, then how a new one surprises it: with all positions, with windows, and beside
     problem 06."""
 
-    def model(window, full_every):
+    def model(window: int, full_every: int) -> Any:
         make = module.construct(
             "ModernGPT", **MODERN.shape, num_kv_heads=MODERN.num_kv_heads, window=window, full_every=full_every,
             rope_base=MODERN.rope_base, norm_epsilon=MODERN.norm_epsilon,

@@ -57,7 +57,8 @@ LOCAL = {
 # The depth and the vocabulary of GPT-2 small, in a model with one head. It is constructed and not run: compiling it
 # would take longer than all other checks.
 LIFE = {
-    "T": (5,), "V": (50_257,), "G": (1,), "R": (1,), "K": (2,), "F": (1,), "L": (12,), "W": (2,), "n": (6,), "base": (90,),
+    "T": (5,), "V": (50_257,), "G": (1,), "R": (1,), "K": (2,), "F": (1,), "L": (12,), "W": (2,), "n": (6,),
+    "base": (90,),
     "thousandths": (40,),
 }  # fmt: skip
 

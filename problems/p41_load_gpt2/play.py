@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from grader.exhibits import Table
+from grader.exhibits import Exhibits, LearnerModule, Table
 from harness.hugging_face.layouts import LAYOUTS
 from harness.hugging_face.parameters import arrays
 from problems.stage import telling
@@ -14,7 +14,7 @@ MODEL_COMMAND = "harness sample {model} --pieces {workspace} --max-tokens 40"
 OPENING = "There once was a happy"
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The file's tensors beside the learner's parameters, then a story before and after loading."""
     layout = next(each for each in LAYOUTS if each.model_type == "gpt2")
     tensors = {name: np.asarray(array) for name, array in layout.tensors(arrays(gpt(), POCKET.vocab_size)).items()}

@@ -17,7 +17,7 @@ MISSING = ("wpe.weight", "h.0.attn.c_attn.bias", "h.0.ln_2.bias", "h.0.mlp.c_pro
 def tensors_of(case: Case, prefix: str = "") -> Arrays:
     """The arrays of a GPT-2 by their names."""
     values = case.values
-    V, T, D, F, L = (int(values[k]) for k in ("vocab_size", "context", "d_model", "d_ff", "num_layers"))  # type: ignore[arg-type]
+    V, T, D, F, L = (int(values[k]) for k in ("vocab_size", "context", "d_model", "d_ff", "num_layers"))
     layers = {"attn.c_attn": (D, 3 * D), "attn.c_proj": (D, D), "mlp.c_fc": (D, F), "mlp.c_proj": (F, D)}
     shapes: dict[str, tuple[int, ...]] = {"wte.weight": (V, D), "wpe.weight": (T, D)}
     for i in range(L):
@@ -38,7 +38,7 @@ def loading(subject: Subject, case: Case, *, prefix: str, others: bool = False) 
     """The parameters of a model that has been loaded. `others` adds arrays that are no parameters."""
     tensors, model = tensors_of(case, prefix), ToyGPT.of(case)
     if others:
-        T = int(case.values["context"])  # type: ignore[arg-type]
+        T = int(case.values["context"])
         for i in range(len(model.blocks)):
             tensors[f"h.{i}.attn.bias"] = np.tril(np.ones((1, 1, T, T), np.float32))
             tensors[f"h.{i}.attn.masked_bias"] = np.float32(-1e4)

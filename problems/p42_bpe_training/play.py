@@ -1,6 +1,6 @@
 """Problem 42, played: the learner's tokenizer learns from stories, merge by merge."""
 
-from grader.exhibits import Line, Lines, Story, Table, Token
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Story, Table, Token
 from harness.data.pocket import stories, story
 from problems.stage.weights import END, token
 
@@ -9,7 +9,7 @@ STORIES, MERGES, FIRST, PER_ROW = 60, 400, 30, 6
 POINTS = (0, 25, 50, 100, 200, 400)
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """The first merges, a text in tokens after few and after many of them, and the length of a story over their
     number."""
     end = token(END)
@@ -49,6 +49,6 @@ def play(module, text):
     )
 
 
-def visible(token_bytes):
+def visible(token_bytes: bytes) -> str:
     """A token as it is shown."""
     return token_bytes.decode("utf-8", "replace").replace(" ", "␣").replace("\n", "⏎")

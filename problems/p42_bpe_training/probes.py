@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tiktoken
 
-from grader.authoring import BadOutputError, Reading, Subject, described, eager
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
 
 WORDS = 80  # places of words that are compared; no text of a case has as many different words
@@ -43,8 +43,8 @@ def counting(subject: Subject, case: Case) -> Reading:
 @eager
 def training(subject: Subject, case: Case) -> Reading:
     """The merges, in order, each as one number, for each number of merges that is asked for."""
-    found = {}
-    for asked in map(int, np.atleast_1d(case.values["num_merges"])):  # type: ignore[arg-type]
+    found: Arrays = {}
+    for asked in map(int, np.atleast_1d(case.values["num_merges"])):
         found |= _numbers(case, _trained(subject, _word_counts(case), asked), asked)
     return Reading(found)
 
@@ -53,7 +53,7 @@ def training(subject: Subject, case: Case) -> Reading:
 def training_beside_many_words(subject: Subject, case: Case) -> Reading:
     """The merges of some words that occur often, beside many others that few merges change, so the others must not cost
     time."""
-    others = range(int(case.values["others"]))  # type: ignore[call-overload]
+    others = range(int(case.values["others"]))
     last = str(case.values["words"]).rpartition("\n")[2]
     letters = np.random.default_rng(case.seed).choice(list(ascii_lowercase), (len(others), ENDING))
     # The factor has no common divisor with 10 ** 8, so the words are all different.
@@ -61,7 +61,7 @@ def training_beside_many_words(subject: Subject, case: Case) -> Reading:
         f"{number * 7919 % 10**8:08}{'' if number % 3 else ''.join(letters[number]) + last}".encode(): 1
         for number in others
     }
-    asked = int(case.values["num_merges"])  # type: ignore[call-overload]
+    asked = int(case.values["num_merges"])
     for number in (*GROWTH, asked):
         start = process_time()
         merges = _trained(subject, word_counts, number)
@@ -83,7 +83,7 @@ def _trained(subject: Subject, word_counts: Mapping[bytes, int], asked: int) -> 
     for number, pair in enumerate(merges):
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(part, bytes) for part in pair)):
             raise BadOutputError(f"merge {number} is {pair!r:.60}; it must be a pair of bytes")
-    return merges  # type: ignore[no-any-return]
+    return merges
 
 
 def _numbers(case: Case, merges: Sequence[Sequence[bytes]], asked: int) -> dict[str, np.int64]:

@@ -7,8 +7,8 @@ from grader.checks import Words, exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 WORDS = (
-    "low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo 2024 it's ... don't mississippi 🦊🦊 "
-    "Low"
+    "low lower lowest new newer newest wide wider banana Zoë naïve ☂☂ aaa aaaa ooo 2024 it's ... don't mississippi "
+    "🦊🦊 Low"
 ).split()
 TWICE = "Zo\u00eb Zoe\u0308 🦊"  # the same letter as one character and as two, and a character of four bytes
 SPECIAL = ("<|end|>", "[a|b]", "(pad)")
@@ -124,7 +124,10 @@ def count_in_words(case: Case, difference: Difference) -> str:
     if difference.path.endswith("empty_text"):
         return f"the dictionary of an empty text has the length {difference.got}, expected 0"
     place = int(difference.path.rpartition(".")[2])
-    return f"in the order of their first places in the text, word {place} is {difference.got}, expected {difference.expected}"
+    return (
+        f"in the order of their first places in the text, word {place} is {difference.got}, expected "
+        f"{difference.expected}"
+    )
 
 
 def paired(case: Case) -> Words:

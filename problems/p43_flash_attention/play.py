@@ -1,8 +1,12 @@
 """Problem 43, played: the memory of the learner's attention in blocks, and what the trained model tells with it."""
 
+from collections.abc import Callable
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 
-from grader.exhibits import Line, Lines
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines
 from harness.model.attention import causal_attention
 from problems.stage import model, telling
 from problems.stage.programs import compiled, floats, seconds
@@ -12,14 +16,15 @@ LENGTHS = (128, 512, 2048)
 OPENING = "Once there was a clever"
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Memory and time over length, then a story."""
 
-    def yours(q, k, v):
+    def yours(q: jax.Array, k: jax.Array, v: jax.Array) -> Any:
         return module.flash_attention(q, k, v, BLOCK)
 
-    def plain(q, k, v):
-        return causal_attention(*(x[None, :, None] for x in (q, k, v)))[0, :, 0]
+    def plain(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        q, k, v = (x[None, :, None] for x in (q, k, v))
+        return causal_attention(q, k, v)[0, :, 0]
 
     memory, times = [], []
     for name, attend in (("your blocks", yours), ("plain attention", plain)):
@@ -57,7 +62,7 @@ def play(module):
     )
 
 
-def milliseconds(program, T):
+def milliseconds(program: Callable[..., Any], T: int) -> float:
     """How long the program needs for one head of T tokens."""
     x_TK = jnp.ones((T, K))
     return 1000 * seconds(lambda: program(x_TK, x_TK, x_TK), repeats=5)

@@ -77,7 +77,7 @@ def memory_alone(what: str, cases: str) -> Check:
 
 
 def array(case: Case, difference: Difference) -> str:
-    T = len(case.values["q"])  # type: ignore[arg-type]
+    T = len(case.values["q"])
     return (
         f"with T = {T} and C = {case.values['block']}, the largest array of the program has {difference.got} numbers; "
         f"{difference.expected} are allowed, and all scores are T · T = {T * T}"
@@ -94,7 +94,10 @@ HOLDS = (
     "them again in the backward pass."
 )
 HOLDS_ALONE = f"The program of the output alone holds an array that is much larger than q. {ONE_BLOCK}."
-LOOPS = "holds many blocks of scores at once. Use the loops of JAX: XLA keeps many turns of a Python loop in memory together."
+LOOPS = (
+    "holds many blocks of scores at once. Use the loops of JAX: XLA keeps many turns of a Python loop in memory "
+    "together."
+)
 MANY = f"The program of the output and the gradients {LOOPS}"
 MANY_ALONE = f"The program of the output alone {LOOPS}"
 TWICE = (

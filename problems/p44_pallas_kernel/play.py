@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import HeatMap, Plane, Table
+from grader.exhibits import Exhibits, HeatMap, LearnerModule, Plane, Table
 from problems.stage import telling
 from problems.stage.model import EPSILON, gpt, normalizing, stream
 from problems.stage.programs import floats, kernels
@@ -14,7 +14,7 @@ BLOCK, D = 4, POCKET.d_model
 OPENING = "Once there was a playful"
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The steps of the kernel, its rows before and after, its memory, and a story told with it."""
     ids_T = encode(STORY)
     x_TD, ones_D = stream(ids_T, 2), jnp.ones(D)

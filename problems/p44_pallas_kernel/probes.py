@@ -16,14 +16,14 @@ from jax import export
 from jax.experimental import pallas as pl
 
 from grader.authoring import (
+    LOOP,
     Arrays,
     BadOutputError,
     Input,
     Program,
     Reading,
     Subject,
-    cost,
-    counting,
+    computes_numbers,
     eager,
     given,
     named,
@@ -143,7 +143,7 @@ def read_backward(arrays: Mapping[str, Any], files: Path, case: Case) -> Reading
     step does not need."""
     module, found = _run(arrays, case, BACKWARD, ["gradient.x", "gradient.weight"])
     T, D = np.shape(case.values["x"])
-    steps = math.ceil(T / int(case.values["block"]))  # type: ignore[arg-type]
+    steps = math.ceil(T / int(case.values["block"]))
     # Room for the sum's body and for a change of type. All rows are seven times as many.
     outside = np.int64(max(0, _outside(module) - 2 * steps * D))
     return Reading({f"tpu.{name}": value for name, value in {**found, "numbers_outside": outside}.items()})
@@ -157,7 +157,7 @@ def _run(arrays: Mapping[str, Any], case: Case, names: Sequence[str], results: l
     inputs = [Input("case", name, np.shape(case.values[name]), "float32") for name in names]
     found = witness.Witness().run(Program(for_cpu, inputs, results), case, ["largest_operand"])
     largest = max(int(found.pop(f"program.largest_operand.{place}")) for place in ("in_loops", "outside"))
-    most = BLOCKS * int(case.values["block"]) * np.shape(case.values["x"])[1]  # type: ignore[arg-type]
+    most = BLOCKS * int(case.values["block"]) * np.shape(case.values["x"])[1]
     return stablehlo.parsed(module), {**found, "too_large": np.int64(largest if largest > most else 0)}
 
 
@@ -168,14 +168,14 @@ def _outside(module: Any) -> Any:
     A call of anything but a kernel is arithmetic: a library of linear algebra divides rows by their norms, too.
     """
     operations, functions = list(stablehlo.operations(module)), stablehlo.functions(module)
-    looped = {inner for each in operations if each.name == counting.LOOP for inner in stablehlo.inside(each)}
+    looped = {inner for each in operations if each.name == LOOP for inner in stablehlo.inside(each)}
     for name in stablehlo.callers_first(functions):
         if any(stablehlo.callee(each) == name for each in looped):
             looped.update(stablehlo.inside(functions[name]))
     taken = 0
     for each in operations:
         calls = each.name == "stablehlo.custom_call"
-        if not _is_kernel(each) if calls else cost.computes_numbers(each, functions):
+        if not _is_kernel(each) if calls else computes_numbers(each, functions):
             numbers = max(map(stablehlo.numbers, each.operands))
             taken += numbers * (OFTEN if each in looped else 1)
     return np.int64(taken)

@@ -30,7 +30,7 @@ BLOCK = Tolerance(rtol=1.0, atol=0.0, room=3)
 
 
 def largest(case: Case, difference: Difference) -> str:
-    T, D = case.values["x"].shape  # type: ignore[union-attr]
+    T, D = case.values["x"].shape
     where = "outside of kernels" if difference.path.endswith("outside") else "in a kernel"
     return (
         f"with T = {T}, D = {D} and C = {case.values['block']}, there is arithmetic {where} on an array of "

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.exhibits import Bar, Bars, Line, Lines
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Line, Lines
 from problems.stage import telling
 from problems.stage.model import gpt, into_attention
 from problems.stage.tuning import target_log_probabilities
@@ -19,7 +19,7 @@ SMALL, LARGE = 0.001, 0.05  # nats: the reference changes the loss by 0.0002, on
 OPENING = "There once was a lazy"
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Bytes and loss with float32 and with codes, the error of a product beside its bound, and a story."""
     arrays, number_of_bytes = dict(POCKET.arrays), 0
     for name, kernel in POCKET.arrays.items():
@@ -52,12 +52,10 @@ def play(module):
         changed(losses[0] - losses[1]),
         names=("your codes", "float32"),
     )
-    x_TD, kernel = (
-        into_attention(encode(STORY), LAYER),
-        jnp.asarray(POCKET.arrays[f"blocks.{LAYER}.attn.q_proj.kernel"]),
-    )
-    codes, scale = module.quantize(kernel)
-    error_TF = jnp.abs(module.int8_matmul(x_TD, codes, scale) - x_TD @ kernel)
+    x_TD = into_attention(encode(STORY), LAYER)
+    kernel_DF = jnp.asarray(POCKET.arrays[f"blocks.{LAYER}.attn.q_proj.kernel"])
+    codes, scale = module.quantize(kernel_DF)
+    error_TF = jnp.abs(module.int8_matmul(x_TD, codes, scale) - x_TD @ kernel_DF)
     bound_TF = module.error_bound(x_TD, codes, scale)
     tokens = np.arange(len(x_TD))
     yield Lines(
@@ -65,7 +63,7 @@ def play(module):
         (
             Line("your bound", tokens, bound_TF.max(axis=1)),
             Line("largest error", tokens, error_TF.max(axis=1)),
-            Line("size of a query", tokens, jnp.sqrt(jnp.mean(jnp.square(x_TD @ kernel), axis=1))),
+            Line("size of a query", tokens, jnp.sqrt(jnp.mean(jnp.square(x_TD @ kernel_DF), axis=1))),
         ),
         "The bound assumes that all roundings go the same way. They do not, so the error stays far below it."
         if bool((error_TF <= bound_TF).all())
@@ -78,10 +76,13 @@ def play(module):
     yield telling.story(told, "A story by the trained model, with your codes for kernels", telling.judged(told))
 
 
-def changed(more):
+def changed(more: float) -> str:
     """A caption for a loss that has changed by `more` nats."""
     if abs(more) < SMALL:
-        return f"They differ by less than {SMALL} nats: a kernel has many numbers, and their roundings mostly cancel each other."
+        return (
+            f"They differ by less than {SMALL} nats: a kernel has many numbers, and their roundings mostly cancel "
+            f"each other."
+        )
     if abs(more) < LARGE:
         return f"It changes by {more:+.3f} nats, more than codes with a scale for each column would change it."
     return f"It changes by {more:+.2f} nats: your codes and scales do not stand for the kernels."

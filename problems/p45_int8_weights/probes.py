@@ -43,7 +43,7 @@ def products(execution: Execution) -> dict[str, Any]:
     Quantizing x and scaling the sums take a few operations for each number of x and of the result, and a tenth of T * D
     * F in all.
     """
-    (T, D), F = np.shape(execution.case.values["x"]), np.shape(execution.case.values["scale"])[0]  # type: ignore[misc]
+    (T, D), F = np.shape(execution.case.values["x"]), np.shape(execution.case.values["scale"])[0]
     int8 = other = 0
     for run, total in execution.costs:
         if run.operation.name in ("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution") and (

@@ -1,12 +1,14 @@
 """Problem 46, played: what the learner's Newton-Schulz steps do to a gradient, and how fast a model learns by them."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
 
-from grader.exhibits import Line, Lines, Progress
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Progress
 from problems.stage.model import gpt
 from problems.stage.tuning import target_log_probabilities
 from problems.stage.weights import before_training, held_out
@@ -18,7 +20,7 @@ SMALLEST, RANGE = 0.01, (0.68, 1.14)  # what five steps bring close to 1, and ho
 MUON, ADAM = 0.02, 0.003
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Singular values of a gradient before and after the steps, then the losses of two runs with the same data."""
     rows = np.stack([ids[:T] for ids in held_out(STORIES)])
     graph, state = nnx.split(gpt(1, before_training()))
@@ -26,8 +28,8 @@ def play(module):
     start = {".".join(map(str, path)): matrix(path, variable[...]) for path, variable in nnx.to_flat_state(state)}
 
     @jax.jit
-    def value_and_slopes(parameters, ids_BT):
-        def loss(parameters):
+    def value_and_slopes(parameters: Any, ids_BT: jax.Array) -> Any:
+        def loss(parameters: Any) -> jax.Array:
             arrays = zip(nnx.to_flat_state(state), parameters.values(), strict=True)
             flat = [(path, variable.replace(array.reshape(shapes[path]))) for (path, variable), array in arrays]
             return -jnp.mean(target_log_probabilities(nnx.merge(graph, nnx.from_flat_state(flat)), ids_BT))
@@ -49,7 +51,7 @@ def play(module):
     )
     rest = optax.adamw(ADAM, weight_decay=0.01)
     runs = {"your Muon": module.muon(MUON, 0.95, 0.01, rest), "AdamW": rest}
-    losses = {name: [] for name in runs}
+    losses: dict[str, list[float]] = {name: [] for name in runs}
     for number, (name, tx) in enumerate(runs.items()):
         advance = jax.jit(lambda slopes, moments, parameters, tx=tx: tx.update(slopes, moments, parameters))
         parameters, moments = start, tx.init(start)
@@ -69,13 +71,13 @@ def play(module):
     )
 
 
-def singular(array):
+def singular(array: np.ndarray) -> np.ndarray:
     """The singular values of a matrix, largest first; NaN, if it has no finite ones."""
     finite = np.isfinite(array).all()
     return np.linalg.svd(array, compute_uv=False) if finite else np.full(min(array.shape), np.nan)
 
 
-def reached(before, after):
+def reached(before: np.ndarray, after: np.ndarray) -> str:
     """A caption for the singular values of a gradient of norm 1 before and after the last step."""
     if not np.isfinite(after).all():
         return f"After {SHOWN} steps, the numbers are not finite: large singular values grow in each step."
@@ -86,7 +88,7 @@ def reached(before, after):
             f"{after[~small].min():.2g} and {after[~small].max():.2g}. The steps of the page bring them to between "
             f"{low} and {high}."
         )
-    others = np.sum(after < low)
+    others = int(np.sum(after < low))
     rest = ("", " The other one was too small in the gradient.", " The others were too small in the gradient.")[
         min(others, 2)
     ]
@@ -96,7 +98,7 @@ def reached(before, after):
     )
 
 
-def matrix(path, array):
+def matrix(path: tuple[Any, ...], array: jax.Array) -> jax.Array:
     """The array of a parameter without the axis over layers, a kernel with two axes."""
     if path[0] != "blocks":
         return array

@@ -9,7 +9,18 @@ import numpy as np
 import optax
 from flax import nnx
 
-from grader.authoring import Arrays, BadOutputError, Execution, Reading, Subject, cost, given, named, to_fill, work
+from grader.authoring import (
+    Arrays,
+    BadOutputError,
+    Execution,
+    Reading,
+    Subject,
+    given,
+    named,
+    rows_in_order,
+    to_fill,
+    work,
+)
 from grader.problem import Case
 from problems.p46_muon.problem import LEAVES
 
@@ -41,7 +52,8 @@ def updating(subject: Subject, case: Case) -> Reading:
             result = tx.update(gradients, state, parameters)
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise BadOutputError("`update` must return the pair (updates, new state)")
-            if jax.tree.structure(result[0]) != jax.tree.structure(gradients):
+            structure: Any = jax.tree.structure(gradients)
+            if structure != jax.tree.structure(result[0]):
                 raise BadOutputError("`update` returned updates whose tree differs from that of the gradients")
             # JAX leaves out what is not used, so without its sums the state could hold less than in a training run.
             sums = jax.tree.map(lambda leaf: jnp.sum(jnp.abs(leaf)), result[1])
@@ -50,7 +62,7 @@ def updating(subject: Subject, case: Case) -> Reading:
         state = jax.tree.map(jnp.asarray, tx.init(start))
         if subject.eager:
             rows, carry = [], (start, state)
-            for number in range(len(case.values["bias"])):  # type: ignore[arg-type]
+            for number in range(len(case.values["bias"])):
                 carry, row = step(carry, jax.tree.map(lambda g, number=number: g[number], gradients))
                 rows.append(row)
             updates, sums = jax.tree.map(lambda *parts: jnp.stack(parts), *rows)
@@ -111,7 +123,7 @@ def _check_state(tx: Any, state: Any, parameters: Any, gradients: Any) -> None:
 def orthogonalizing(execution: Execution) -> dict[str, Any]:
     """The scalar operations of one run, and how often it decomposed a matrix or solved a system: the singular values
     would give the same result without a step."""
-    called = (run.times for run, _ in execution.costs if cost.rows_in_order(run.operation))
+    called = (run.times for run, _ in execution.costs if rows_in_order(run.operation))
     return {"work": work(execution), "linear_algebra": np.int64(sum(called))}
 
 

@@ -82,7 +82,7 @@ def bytes_in_words(case: Case, difference: Difference) -> str:
 
 
 def operations_in_words(case: Case, difference: Difference) -> str:
-    shape = case.values["matrix"].shape  # type: ignore[union-attr]
+    shape = case.values["matrix"].shape
     if difference.path.endswith("linear_algebra"):
         return "the program decomposes a matrix or solves a system; use matrix products only"
     return (
@@ -111,10 +111,12 @@ PROBLEM = Problem(
         "one row": Cases(matrices, {"A": (1,), "B": (6,), "steps": (2,)}, draws=1, covers=("one",)),
         "very tall": Cases(matrices, {"A": (96, 88), "B": (8, 7), "steps": (5,)}, draws=1),
         "steps": Cases(
-            gradients, {"V": (11,), "T": (6,), "D": (8,), "F": (12,), "tenths": (1,)}, draws=2, show=shown, covers=("axes",)
+            gradients, {"V": (11,), "T": (6,), "D": (8,), "F": (12,), "tenths": (1,)}, draws=2, show=shown,
+            covers=("axes",)
         ),
         "other "
-        "numbers": Cases(gradients, {"V": (11,), "T": (6,), "D": (8,), "F": (12,), "tenths": (2,)}, draws=1, show=shown),
+        "numbers": Cases(gradients, {"V": (11,), "T": (6,), "D": (8,), "F": (12,), "tenths": (2,)},
+            draws=1, show=shown),
     },
     checks=(
         output("orthogonalize", points=2, name="wide matrix", cases="wide", tolerance=NEWTON),

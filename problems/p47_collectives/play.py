@@ -1,5 +1,7 @@
 """Problem 47, played: a layer of the trained model over eight devices, by the learner's collectives."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import optax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.authoring import mesh_of
-from grader.exhibits import Bar, Bars
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule
 from problems.stage import devices
 from problems.stage.model import into_attention
 from problems.stage.weights import POCKET, encode, held_out
@@ -18,7 +20,7 @@ T, LAYER, ROWS = 24, 1, 8
 SPLIT = (P(None, "model"), P("model"), P("model", None), P())  # w1, b1, w2, b2
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Where the layer lies, what each function sends, and how far each result is from that of one device."""
     mesh = mesh_of(8, axes=("model",))
     layer = POCKET.below(f"blocks.{LAYER}.")
@@ -40,7 +42,7 @@ def play(module):
          "norms around the layer are shared, too. A gather and a sum of parts send together what the sum above sends."),
     ):  # fmt: skip
 
-        def run(*arrays, name=name):
+        def run(*arrays: jax.Array, name: str = name) -> Any:
             return getattr(module, name)(*arrays, mesh)
 
         placed = (jax.device_put(x_TD, NamedSharding(mesh, spec)), *arrays)
@@ -48,7 +50,7 @@ def play(module):
         yield devices.sent(f"What the devices send in your `{name}`", program, said)
         apart.append(Bar(name, float(jnp.abs(program(*placed) - right_TD).max())))
 
-    def loss_sum(parameters, ids_BT):
+    def loss_sum(parameters: Any, ids_BT: jax.Array) -> tuple[jax.Array, Any]:
         logits_BTV = parameters["table"][ids_BT[:, :-1]] @ parameters["head"]
         return jnp.sum(optax.softmax_cross_entropy_with_integer_labels(logits_BTV, ids_BT[:, 1:])), jnp.size(
             ids_BT[:, 1:]
@@ -70,9 +72,12 @@ def play(module):
         "long the stories are.",
     )
     _, gradients = program(*placed)
-    right = jax.grad(
-        lambda parameters: (lambda total, count: total / count)(*loss_sum(parameters, jnp.asarray(ids_BT)))
-    )(parameters)
+
+    def mean_loss(parameters: Any) -> jax.Array:
+        total, count = loss_sum(parameters, jnp.asarray(ids_BT))
+        return total / count
+
+    right = jax.grad(mean_loss)(parameters)
     apart.append(Bar("data_parallel_gradient", max(float(jnp.abs(gradients[key] - right[key]).max()) for key in right)))
     yield Bars(
         "The largest difference from one device that does it all",

@@ -60,7 +60,7 @@ def _bound(subject: Subject, case: Case, entry: str) -> tuple[Callable[[Arrays],
 def training(subject: Subject, case: Case) -> Reading:
     """The mean loss and the gradients by name. The rows of the batch are placed over the devices."""
     mesh = mesh_of(8)
-    V, D, F = (int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff"))  # type: ignore[arg-type]
+    V, D, F = (int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff"))
     shapes, loss_sum = sum_of_losses(V, D, F)
 
     def program(parameters: Any, token_ids: Any) -> Arrays:

@@ -38,7 +38,8 @@ def data_parallel_gradient(
     token_ids: Int[Array, "B T"],
     mesh: Mesh,
 ) -> tuple[Float[Array, ""], PyTree]:
-    """The pair (mean loss over all targets of the batch, its gradients). B is split over `data`. One psum of the gradients.
+    """The pair (mean loss over all targets of the batch, its gradients). B is split over `data`. One psum of the
+    gradients.
 
     `loss_sum(parameters, rows)` returns (sum of the losses, number of targets).
     """

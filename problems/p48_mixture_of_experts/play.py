@@ -1,12 +1,14 @@
 """Problem 48, played: the learner's experts learn what a layer of the trained model does, and share its tokens."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
 
-from grader.exhibits import Bar, Bars, Line, Lines, Progress, Story, Token
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Line, Lines, Progress, Story, Token
 from problems.stage.model import gpt, stream
 from problems.stage.weights import POCKET, held_out, token
 
@@ -16,7 +18,7 @@ T, STORIES, STEPS, BALANCE, LEARNING_RATE = 128, 24, 200, 0.02, 3e-3
 SIZES = {"d_model": POCKET.d_model, "d_ff": POCKET.d_ff // 2, "num_experts": EXPERTS, "top_k": CHOSEN}
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Equal experts, then the training of different ones, and which token of a story went to which."""
     ids_NT = np.stack([ids[:T] for ids in held_out(STORIES)])
     x_NTD, y_NTD = layer(ids_NT)
@@ -40,8 +42,8 @@ def play(module):
     tx = optax.adam(LEARNING_RATE)
 
     @jax.jit
-    def step(state, moments, x_TD, y_TD):
-        def loss(state):
+    def step(state: Any, moments: Any, x_TD: jax.Array, y_TD: jax.Array) -> Any:
+        def loss(state: Any) -> tuple[jax.Array, jax.Array]:
             out_TD, balance = nnx.merge(graph, state)(x_TD)
             error = jnp.mean(jnp.square(out_TD - y_TD)) / jnp.mean(jnp.square(y_TD))
             return error + BALANCE * balance, error
@@ -89,17 +91,17 @@ def play(module):
     )
 
 
-def layer(ids_NT):
+def layer(ids_NT: np.ndarray) -> tuple[jax.Array, jax.Array]:
     """What enters and what leaves the feed-forward network of a block, (N, T, D)."""
     x_NTD = jax.vmap(lambda ids: stream(ids, LAYER))(ids_NT)
     graph, state = nnx.split(gpt().blocks)
-    block = nnx.merge(graph, jax.tree.map(lambda array: array[LAYER], state))
+    block: Any = nnx.merge(graph, jax.tree.map(lambda array: array[LAYER], state))
     x_NTD = x_NTD + block.attn(block.ln1(x_NTD))[0]
     x_NTD = block.ln2(x_NTD)
     hidden_NTF = jax.nn.relu(block.ff1(x_NTD))
     return x_NTD, block.ff2(hidden_NTF)
 
 
-def size(x_TD):
+def size(x_TD: jax.Array) -> float:
     """The root of the mean square."""
     return float(jnp.sqrt(jnp.mean(jnp.square(x_TD))))

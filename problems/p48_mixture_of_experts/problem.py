@@ -82,7 +82,8 @@ PROBLEM = Problem(
         "cases": Cases(tokens, {"T": (5, 7), "D": (6,), "F": (8,), "E": (4,), "k": (2,), "C": (9,)}, draws=1),
         "full": Cases(full, {"T": (11, 13), "D": (6,), "F": (8,), "E": (5,), "k": (3,), "C": (4,)}, draws=1),
         "smallest": Cases(
-            smallest, {"T": (5,), "D": (9,), "F": (8,), "E": (7,), "k": (1,), "C": (1,)}, draws=1, covers=("coprime", "one")
+            smallest, {"T": (5,), "D": (9,), "F": (8,), "E": (7,), "k": (1,), "C": (1,)}, draws=1,
+            covers=("coprime", "one")
         ),
         "long": Cases(long, {"T": (1031,), "D": (2,), "F": (3,), "E": (2,), "k": (2,), "C": (700,)}, draws=1),
         "large": Cases(tokens, {"T": (128, 123), "D": (16,), "F": (17,), "E": (15,), "k": (2,), "C": (20,)}, draws=1),

@@ -1,10 +1,13 @@
 """Problem 49, played: the learner's ring, turn by turn, on the queries and keys of the trained model."""
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from grader.authoring import mesh_of
-from grader.exhibits import HeatMap, Line, Lines, Plane
+from grader.exhibits import Exhibits, HeatMap, LearnerModule, Line, Lines, Plane
 from harness.model.attention import causal_attention
 from problems.stage import devices
 from problems.stage.model import queries_and_keys
@@ -16,11 +19,11 @@ DEVICES, T, LAYER, HEAD = 8, 24, 1, 0
 LENGTHS = (64, 256, 1024)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Whose keys each device holds in each turn, the attention that results, and the memory of a device."""
     mesh = mesh_of(DEVICES, axes=("context",))
 
-    def ring(q, k, v):
+    def ring(q: jax.Array, k: jax.Array, v: jax.Array) -> Any:
         return module.ring_attention(q, k, v, mesh)
 
     ids_T = encode(STORY)[:T]

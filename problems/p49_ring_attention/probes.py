@@ -64,7 +64,8 @@ def _called(subject: Subject, arrays: Arrays) -> Any:
         if "varying" not in str(error):
             raise
         raise BadOutputError(
-            "the state of the loop is equal on all devices before it, and varies after a turn: let the first state vary with "
+            "the state of the loop is equal on all devices before it, and varies after a turn: let the first state "
+            "vary with "
             '`jax.lax.pcast(state, "context", to="varying")`, or pass `check_vma=False` to `shard_map`'
         ).with_traceback(error.__traceback__) from None
 
@@ -81,7 +82,7 @@ def exchanged(execution: Execution) -> dict[str, Any]:
             sent += each.times * each.size * each.hops(DEVICES)
         else:
             found[name] += math.ceil(each.times)
-    block = sum(execution.case.values[name].nbytes for name in ("k", "v")) // DEVICES  # type: ignore[union-attr]
+    block = sum(execution.case.values[name].nbytes for name in ("k", "v")) // DEVICES
     slopes = any(name.startswith("gradient") for name in execution.compiled.program.outputs)
     found |= {"hops": hops, "turns": max(MOST_TURNS_OF_BOTH if slopes else MOST_TURNS, math.ceil(sent / block))}
     return {name: np.int64(count) for name, count in found.items()}

@@ -33,7 +33,8 @@ def in_words(_: Case, wrong: Difference) -> str:
 
 
 SENT = (
-    "Only `ppermute` may move keys and values, from each device to a neighbor. A collective that you did not write comes from "
+    "Only `ppermute` may move keys and values, from each device to a neighbor. A collective that you did not write "
+    "comes from "
     '`in_specs` or `out_specs` other than `P("context", None)`.'
 )
 

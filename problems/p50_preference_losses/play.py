@@ -1,12 +1,14 @@
 """Problem 50, played: the trained model learns what is preferred, by the learner's DPO loss."""
 
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
-from grader.exhibits import Bar, Bars, Line, Lines, Progress
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Line, Lines, Progress
 from problems.stage import telling
 from problems.stage.model import gpt, jitted
 from problems.stage.tuning import Tuner
@@ -19,18 +21,18 @@ PLACES = (CHOSEN, " park", " garden", " farm", " hill", " market")
 T, BATCH, HELD, STEPS, GAP, BETA, LEARNING_RATE = 44, 4, 4, 30, 3, 0.1, 7e-5
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """How much likelier the chosen and the rejected answers become over a minute, then a word and a story before and
     after."""
     ids_N2T, answer_N2T = pairs()
 
-    def read(model, ids_B2T):
+    def read(model: nnx.Module, ids_B2T: Any) -> jax.Array:
         return model(ids_B2T.reshape(-1, T)).reshape(*ids_B2T.shape, -1)
 
     tuner, frozen = Tuner(gpt(), read, LEARNING_RATE), Tuner(gpt(), read, 0)
     held, rng = slice(0, HELD), np.random.default_rng(0)
 
-    def log_p(model):
+    def log_p(model: Tuner) -> np.ndarray:
         """Of the chosen and of the rejected answers that are not trained on, (2,)."""
         rows = zip(
             *(x.reshape(-1, *x.shape[2:]) for x in (model.read(ids_N2T[held]), ids_N2T[held], answer_N2T[held])),
@@ -45,7 +47,7 @@ def play(module):
         some = HELD + rng.choice(len(ids_N2T) - HELD, BATCH, replace=False)
         known = [jnp.asarray(x) for x in (frozen.read(ids_N2T[some]), ids_N2T[some], answer_N2T[some])]
 
-        def loss(logits_B2TV, known=known):
+        def loss(logits_B2TV: jax.Array, known: Any = known) -> jax.Array:
             return sum(module.dpo_loss(*pair, BETA) for pair in zip(logits_B2TV, *known, strict=True)) / BATCH
 
         yield Progress(step, STEPS, tuner.step(ids_N2T[some], loss))
@@ -81,7 +83,7 @@ def play(module):
     yield telling.story(telling.tell(tuner.model, 60), f"A story by the model after {STEPS} steps")
 
 
-def pairs():
+def pairs() -> tuple[np.ndarray, np.ndarray]:
     """Beginnings of held-out stories with chosen and rejected answers: the ids, and where the answers are, (N, 2,
     T)."""
     rows = []

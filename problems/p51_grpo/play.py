@@ -1,12 +1,14 @@
 """Problem 51, played: the trained model learns from a reward alone, by the learner's advantages and loss."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Line, Lines, Progress, Table
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Progress, Table
 from harness.model.sampling import Sampling, generate_batch
 from harness.training.grpo import kl_estimate
 from problems.stage import telling
@@ -25,7 +27,7 @@ CLIP, KL_WEIGHT, LEARNING_RATE = 0.2, 0.2, 5e-4
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=WRITTEN)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The advantages of one group, the reward and the distance from the base over a minute, and a story before and
     after."""
     tuner, base = (Tuner(gpt(), target_log_probabilities, LEARNING_RATE) for _ in range(2))
@@ -49,7 +51,11 @@ def play(module):
         distances.append(float(jnp.sum((old_BT - base_BT) * sampled_BT) / sampled_BT.sum()))
         known = (old_BT, base_BT, jnp.asarray(sampled_BT), advantages_GK.reshape(-1), CLIP, KL_WEIGHT)
         for _ in range(UPDATES):
-            loss = tuner.step(ids_BT, lambda new_BT, known=known: module.grpo_loss(new_BT, *known))
+
+            def loss_of(new_BT: jax.Array, known: Any = known) -> Any:
+                return module.grpo_loss(new_BT, *known)
+
+            loss = tuner.step(ids_BT, loss_of)
         yield Progress(turn + 1, ROUNDS, loss)
     rose = np.mean(rewards[-3:]) > rewards[0] + 0.25
     yield Lines(
@@ -77,30 +83,40 @@ def play(module):
         yield telling.story(told, f"A story {when}", f"It has {words} word{'s' * (words != 1)} of water.")
 
 
-def held(loss, new_BT, old_BT, base_BT, sampled_BT, advantages_B):
+def held(
+    loss: Callable[..., Any],
+    new_BT: jax.Array,
+    old_BT: jax.Array,
+    base_BT: jax.Array,
+    sampled_BT: jax.Array,
+    advantages_B: jax.Array,
+) -> str:
     """A sentence on the KL term of a loss."""
     without, with_it = (float(loss(new_BT, old_BT, base_BT, sampled_BT, advantages_B, CLIP, of)) for of in (0.0, 1.0))
     expected = float(jnp.sum(kl_estimate(new_BT, base_BT) * sampled_BT) / sampled_BT.sum())
     if abs(with_it - without - expected) < 1e-3 * max(1, abs(expected)):
-        return "The KL term of your loss holds it back. Without it, the model would move on, and forget how to tell a story."
+        return (
+            "The KL term of your loss holds it back. Without it, the model would move on, and forget how to tell a "
+            "story."
+        )
     return (
         f"At the end, the KL term of your loss is {with_it - without:.3g}, and that of the harness {expected:.3g}. "
         "The term is there to hold the model back, so that it does not forget how to tell a story."
     )
 
 
-def rewarded(tokens):
+def rewarded(tokens: Any) -> float:
     """1 for a continuation that speaks of water, else 0."""
     return float(bool(WATER.search(TOKENIZER.decode(tokens))))
 
 
-def word(tokens):
+def word(tokens: Any) -> str:
     """The word of water for which a continuation is rewarded."""
     found = WATER.search(TOKENIZER.decode(tokens))
     return found[0] if found else "-"
 
 
-def group(written, rewards_GK, advantages_GK):
+def group(written: list[Any], rewards_GK: np.ndarray, advantages_GK: np.ndarray) -> Table:
     """The continuations of the prompt whose rewards differ most, with your advantages."""
     which = int(rewards_GK.std(axis=1).argmax())
     rows = zip(written[which * GROUP :], rewards_GK[which], advantages_GK[which], strict=False)

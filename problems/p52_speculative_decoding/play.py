@@ -1,12 +1,13 @@
 """Problem 52, played: a table of counts drafts, the trained model checks, and the learner's rule decides what stays."""
 
 from collections import Counter, defaultdict
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Bar, Bars, Story, Token
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Story, Token
 from harness.data.pocket import stories
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import END, POCKET, PROMPT, encode, token
@@ -15,18 +16,18 @@ DRAFTED, TOKENS, TEMPERATURE = 4, 100, 0.7
 TEXT = "Mia liked to play at the"
 SHOWN = 6  # tokens of a distribution
 KINDS = ("prompt", "drafted and accepted", "drawn after a rejection", "bonus")
-COUNTS = defaultdict(Counter)  # which tokens follow two tokens, or one
+COUNTS: dict[Any, Counter[int]] = defaultdict(Counter)  # which tokens follow two tokens, or one
 for _ids in (encode(story).tolist() for story in stories(300)):
     for _before, _between, _after in zip(_ids, _ids[1:], [*_ids[2:], END], strict=False):
         COUNTS[_before, _between][_after] += 1
         COUNTS[_between][_after] += 1
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """A story written this way, then what the rule does to the odds of one token."""
     model, window_T = jitted(gpt()), np.zeros(POCKET.max_T, np.int32)
 
-    def target(ids):
+    def target(ids: list[int]) -> np.ndarray:
         window_T[: len(ids)] = ids
         return np.asarray(jax.nn.softmax(model(jnp.asarray(window_T)) / TEMPERATURE))[: len(ids)]
 
@@ -45,8 +46,9 @@ def play(module, text):
         for place, each in enumerate(np.asarray(emitted)[: int(count)].tolist()):
             last = place == int(count) - 1
             kind = 1 if not last else 2 if place < DRAFTED else 3
-            rejected = drafted[place] if kind == 2 else None
-            others = ((f"rejected: {token(rejected)}", float(target_NV[place, rejected])),) if kind == 2 else ()
+            others: tuple[tuple[str, float], ...] = ()
+            if kind == 2:
+                others = ((f"rejected: {token(drafted[place])}", float(target_NV[place, drafted[place]])),)
             tokens.append(Token(token(each), None, kind, others))
             ids.append(each)
             if each == END:
@@ -83,7 +85,7 @@ def play(module, text):
     )
 
 
-def draft(ids):
+def draft(ids: list[int]) -> np.ndarray:
     """The odds of the next token by the counts, (V,)."""
     counts = COUNTS.get((ids[-2], ids[-1])) or COUNTS.get(ids[-1]) or {END: 1}
     odds_V = np.zeros(POCKET.vocab_size, np.float32)

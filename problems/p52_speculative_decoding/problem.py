@@ -93,7 +93,8 @@ def steps(accepted: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         residual = missing / missing.sum(axis=1, keepdims=True)
         if count < N:
             uniforms[count] = accept[count] + (1 - accept[count]) * rng.uniform(0.2, 0.8)
-            right, wrong = residual[count], [draft[count], target[N], target[count], abs(target[count] - draft[count]) / 2,
+            right, wrong = residual[count], [draft[count], target[N], target[count],
+                abs(target[count] - draft[count]) / 2,
                                              missing[count], residual[count + 1]]  # fmt: skip
         else:
             right, wrong = target[N], [draft[N - 1], residual[N - 1], target[N - 1]]

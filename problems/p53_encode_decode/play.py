@@ -1,10 +1,12 @@
 """Problem 53, played: what the trained model reads when the learner's functions encode its stories."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Bar, Bars, Story, Table, Token
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Story, Table, Token
 from harness.data.pocket import story
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import END, POCKET, TOKENIZER, token
@@ -18,7 +20,7 @@ CHUNKS = (1, 3, 16, 64)  # bytes
 HELD_OUT = 1_000_003  # a story that no run trains on
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """A text in tokens, a word under larger and larger vocabularies, and a story as the model reads it."""
     ids = list(map(int, module.encode(text, RANKS, SPECIAL)))
     expected = TOKENIZER.encode(text, allowed_special="all")
@@ -73,7 +75,7 @@ def play(module, text):
     )
 
 
-def bits_per_byte(ids, data):
+def bits_per_byte(ids: Sequence[int], data: bytes) -> float:
     """How many bits the trained model needs for a text of these bytes in these ids, after the first, per byte."""
     ids_T = np.array([int(each) for each in ids], np.int32)[: POCKET.max_T]
     if len(ids_T) < 2:

@@ -53,11 +53,11 @@ def streaming(subject: Subject, case: Case) -> Reading:
     data = str(case.values["text"]).encode()
     for letter, (digits, _) in BROKEN.items():
         data = data.replace(letter.encode(), bytes.fromhex(digits))
-    size, wanted = int(case.values["chunk"]), case.values.get("wanted")  # type: ignore[arg-type]
+    size, wanted = int(case.values["chunk"]), case.values.get("wanted")
     tables, given_bytes = (ranks_of(case), special_of(case)), [0]
     chunks = _without_end(data, size, given_bytes) if wanted else _chunks(data, size)
     given = subject.call("encode_stream", chunks, *tables, returns=(Iterable, "an iterator of ids"))
-    most = int(wanted) if wanted else 3 * len(data) + 1  # type: ignore[arg-type]
+    most = int(wanted) if wanted else 3 * len(data) + 1
     found = {"ids": _ids(_counted(islice(given, most), *tables, given_bytes), most, "encode_stream")}
     if wanted:
         return Reading(found)
@@ -70,7 +70,7 @@ def streaming(subject: Subject, case: Case) -> Reading:
 @eager
 def encoding_long_words(subject: Subject, case: Case) -> Reading:
     """The ids of a long word, after those of shorter ones, which must not take long."""
-    letters, length, ranks = str(case.values["letters"]).encode(), int(case.values["length"]), ranks_of(case)  # type: ignore[arg-type]
+    letters, length, ranks = str(case.values["letters"]).encode(), int(case.values["length"]), ranks_of(case)
     for size in (*GROWTH, length):
         word, start = (letters * (size // len(letters) + 1))[:size], process_time()
         ids = subject.call("encode_word", word, ranks)
@@ -94,7 +94,7 @@ def _counted(
     ids: Iterator[Any], ranks: Mapping[bytes, int], special: Mapping[str, int], given: list[int]
 ) -> Iterator[Any]:
     """The ids. `given[0]` becomes the number of bytes that those up to now stand for."""
-    sizes = {number: len(token) for token, number in {**ranks, **special}.items()}
+    sizes: dict[Any, int] = {number: len(token) for token, number in [*ranks.items(), *special.items()]}
     for each in ids:
         given[0] += sizes.get(each, 0) if isinstance(each, int | np.integer) else 1
         yield each

@@ -176,7 +176,7 @@ def long_words(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def ranks_of(case: Case) -> dict[bytes, int]:
     """The ids of bytes, shifted, and of merges, with gaps: those of bytes come first, or last."""
-    shift = int(case.values["shift"])  # type: ignore[arg-type]
+    shift = int(case.values["shift"])
     ranks = {bytes([byte]): first_byte(shift) + (byte + shift) % 256 for byte in range(256)}
     rows = [row for row in str(case.values["merges"]).split("\n") if row]
     return ranks | {bytes.fromhex(row): merged(number) for number, row in enumerate(rows)}
@@ -256,7 +256,8 @@ PROBLEM = Problem(
         ),
         "pieces": Cases(pieces, {"cut": (0,), **SIZES}, draws=2, show=shown),
         "cut pieces": Cases(pieces, {"cut": (1,), **SIZES}, draws=2, show=shown),
-        "streams": Cases(streams, {"parts": (3, 4), "special": (2, 3), "chunk": (1, 3, 5, 16), **SIZES}, draws=4, show=shown),
+        "streams": Cases(streams, {"parts": (3, 4), "special": (2, 3), "chunk": (1, 3, 5, 16), **SIZES},
+            draws=4, show=shown),
         "broken": Cases(broken, {"chunk": (1, 4), **SIZES}, draws=2, show=shown, covers=("one",)),
         "long words": Cases(long_words, {"length": (16_000,)}, draws=1, show=shown),
         "endless": Cases(

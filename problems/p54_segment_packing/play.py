@@ -1,12 +1,13 @@
 """Problem 54, played: stories that share a row, read by the trained model with the learner's functions."""
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Bar, Bars, HeatMap, Plane, Story, Token
+from grader.exhibits import Bar, Bars, Exhibits, HeatMap, LearnerModule, Plane, Story, Token
 from problems.stage.model import attending, gpt, jitted
 from problems.stage.weights import END, POCKET, held_out, token
 
@@ -15,7 +16,7 @@ KINDS = ("padding", "story 1, 3, 5, ...", "story 2, 4, 6, ...")
 SIDE = 48  # rows and columns of the map
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """A row of stories, its mask, and what the model knows of each story in it."""
     stories = [beginning(ids, 1 + number % SENTENCES) for number, ids in enumerate(held_out(STORIES))]
     token_ids, segment_ids = (np.asarray(each) for each in module.pack_stories(stories, CONTEXT, END))
@@ -43,7 +44,7 @@ def play(module):
         meaning="share of keys that are seen",
     )
 
-    def attend(q, k, v):
+    def attend(q: jax.Array, k: jax.Array, v: jax.Array) -> Any:
         return module.segment_attention(q, k, v, segments_T, BLOCK)
 
     positions_T = np.asarray(module.segment_positions(segments_T))
@@ -68,7 +69,7 @@ def play(module):
                 float(told[following_T >= 0].mean()),
             )
         )
-    worst = max(abs(bar.value - bar.other) for bar in bars)
+    worst = max(bar.apart for bar in bars)
     yield Bars(
         "The surprise of the trained model at each story of the row",
         tuple(bars[:24]),
@@ -80,13 +81,13 @@ def play(module):
     )
 
 
-def beginning(ids, sentences):
+def beginning(ids: np.ndarray, sentences: int) -> np.ndarray:
     """The first sentences of a story, with end-of-text."""
     ends = [place + 1 for place, each in enumerate(ids.tolist()) if token(each) == "."]
     return np.append(ids[: ends[min(sentences, len(ends)) - 1]], END).astype(np.int32)
 
 
-def surprises(logits_TV, targets_T):
+def surprises(logits_TV: jax.Array, targets_T: np.ndarray) -> np.ndarray:
     """The surprise at each target, in bits, (T,)."""
     log_p_TV = np.asarray(jax.nn.log_softmax(logits_TV))
     return -np.take_along_axis(log_p_TV, np.maximum(targets_T, 0)[:, None], axis=1)[:, 0] / np.log(2)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from grader.authoring import BadOutputError, Reading, Subject, described, eager, named
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, eager, named
 from grader.problem import Case
 
 
@@ -13,7 +13,7 @@ def packing(subject: Subject, case: Case) -> Reading:
     ends = np.cumsum(values["lengths"]).astype(int)
     stories = [part.copy() for part in np.split(np.asarray(values["tokens"]), ends[:-1])] if len(ends) else []
     rows = subject.call("pack_stories", stories, values["context"], values["pad_id"])
-    found = {}
+    found: Arrays = {}
     for name, value in zip(("token_ids", "segment_ids"), rows, strict=True):
         found |= named(value, f"rows.{name}")
         if f"rows.{name}" not in found:

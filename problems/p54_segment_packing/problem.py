@@ -144,7 +144,7 @@ def of_the_mask(case: Case, difference: Difference) -> str:
     query, key = difference.index
     got, expected = ("sees" if each == "True" else "does not see" for each in (difference.got, difference.expected))
     ids = case.values["segment_ids"]
-    of = [f"{place} (segment id {ids[place]})" for place in (query, key)]  # type: ignore[index]
+    of = [f"{place} (segment id {ids[place]})" for place in (query, key)]
     return f"query {of[0]} {got} key {of[1]}; expected: it {expected} it"
 
 
@@ -172,7 +172,8 @@ PROBLEM = Problem(
         "padding": Cases(partial(one_kind, 0), {"T": (6,)}, draws=1),
         "heads": Cases(heads, {"C": (4,), "K": (3,), "last": (6,), "padding": (3,)}, draws=2),
         "large scores": Cases(
-            large_scores, {"C": (4,), "K": (3,), "last": (6,), "padding": (3,)}, draws=1  # as above: one program for both
+            # As above: one program for both.
+            large_scores, {"C": (4,), "K": (3,), "last": (6,), "padding": (3,)}, draws=1
         ),
         "ragged": Cases(heads, {"C": (4,), "K": (5,), "last": (7,), "padding": (1,)}, draws=1, covers=("coprime",)),
         "one block": Cases(one_block, {"C": (4,), "K": (3,), "last": (6,), "padding": (2,)}, draws=1),

@@ -5,12 +5,14 @@ import difflib
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 
 from grader.authoring import BadOutputError
-from grader.exhibits import Bar, Bars, Line, Lines, Table
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Line, Lines, Table
 from harness.data.pocket import stories
 from problems.stage.weights import FIRST_VALIDATION
 
@@ -20,7 +22,7 @@ SWAPS = ("happy", "little", "big", "sad", "red", "very", "day", "home", "was", "
 SHOWN, EDITS, EDGES = 6, 5, np.linspace(0, 1, 11)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Clusters of copies, how many pairs the bands find, and the loss on stories whose copies were in the training
     data."""
     rng, generator = random.Random(5), np.random.default_rng(5)  # noqa: S311
@@ -58,7 +60,7 @@ def play(module):
     )
 
 
-def _copied(story, rng, changes):
+def _copied(story: str, rng: random.Random, changes: int) -> str:
     """A story with another header, some words changed, and another end."""
     words = story.split(" ")
     for _ in range(3 * changes):
@@ -68,16 +70,16 @@ def _copied(story, rng, changes):
     )
 
 
-def _similarity(sets, left, right):
+def _similarity(sets: Sequence[set[Any]], left: int, right: int) -> float:
     return len(sets[left] & sets[right]) / max(1, len(sets[left] | sets[right]))
 
 
-def _largest(texts, labels, sets):
+def _largest(texts: list[str], labels: np.ndarray, sets: Sequence[set[Any]]) -> Table:
     """The largest clusters, with the differences between the first text and the one that is least like it."""
     sizes = Counter(labels.tolist())
     rows = []
     for label, size in sizes.most_common(SHOWN):
-        first, *others = np.flatnonzero(labels == label)
+        first, *others = np.flatnonzero(labels == label).tolist()
         other = min(others, key=lambda place: _similarity(sets, first, place), default=first)
         similarity = f"{_similarity(sets, first, other):.2f}"
         rows.append((str(size), similarity, " · ".join(_differences(texts[first], texts[other])) or "no difference"))
@@ -92,7 +94,7 @@ def _largest(texts, labels, sets):
     )
 
 
-def _differences(one, other):
+def _differences(one: str, other: str) -> list[str]:
     """What changes from one text to another: words that come in, go, or replace others; the first and the last few."""
     left, right = one.split(" "), other.split(" ")
     parts = []
@@ -105,7 +107,7 @@ def _differences(one, other):
     return parts if len(parts) <= EDITS else [*parts[: EDITS - 2], "…", parts[-1]]
 
 
-def _curve(module, sets, candidates, count):
+def _curve(module: LearnerModule, sets: Sequence[set[Any]], candidates: Any, count: int) -> Lines:
     """The share of pairs that are candidates by their similarity, beside the learner's probability."""
     pairs = list(combinations(range(count), 2))
     similar = np.array([_similarity(sets, *pair) for pair in pairs])
@@ -130,9 +132,10 @@ def _curve(module, sets, candidates, count):
     )
 
 
-def _loss(train, held_out):
+def _loss(train: list[str], held_out: list[str]) -> float:
     """The loss of a model that counts pairs of words, mixed with single words."""
-    singles, pairs = Counter(), Counter()
+    singles: Counter[str] = Counter()
+    pairs: Counter[tuple[str, ...]] = Counter()
     for text in train:
         words = re.findall(r"\w+|[^\w\s]", text.lower())
         singles.update(words)

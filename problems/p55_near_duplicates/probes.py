@@ -66,8 +66,8 @@ def bucketing(subject: Subject, case: Case) -> Reading:
 @eager
 def bucketing_many(subject: Subject, case: Case) -> Reading:
     """The pairs of many texts, of which few have a partner, after those of fewer."""
-    rng = np.random.default_rng(int(case.values["seed"]))  # type: ignore[arg-type]
-    signatures = rng.integers(0, 1 << 31, (int(case.values["N"]), ROWS * BANDS))  # type: ignore[arg-type]
+    rng = np.random.default_rng(int(case.values["seed"]))
+    signatures = rng.integers(0, 1 << 31, (int(case.values["N"]), ROWS * BANDS))
     for left, right in rng.permutation(len(signatures))[: 2 * PLANTED].reshape(-1, 2):
         band = ROWS * int(rng.integers(BANDS))
         signatures[left, band : band + ROWS] = signatures[right, band : band + ROWS]
@@ -81,14 +81,14 @@ def clustering(subject: Subject, case: Case) -> Reading:
     """The label of each text."""
     rows = str(case.values["pairs"]).split("\n")
     pairs = [(int(left), int(right)) for left, right in map(str.split, rows)]
-    return Reading({"clusters": _labels(subject, pairs, int(case.values["num_texts"]))})  # type: ignore[arg-type]
+    return Reading({"clusters": _labels(subject, pairs, int(case.values["num_texts"]))})
 
 
 @eager
 def clustering_many(subject: Subject, case: Case) -> Reading:
     """The labels of ten chains of texts, whose pairs are in any order, and of two chains whose last pair comes first,
     after those of shorter ones."""
-    rng = np.random.default_rng(int(case.values["seed"]))  # type: ignore[arg-type]
+    rng = np.random.default_rng(int(case.values["seed"]))
 
     def of_chain(D: int) -> Any:
         names, places = rng.permutation(D), [place for place in rng.permutation(D - 1) if place % (D // 10)]
@@ -98,7 +98,7 @@ def clustering_many(subject: Subject, case: Case) -> Reading:
         pairs = [(place, place + 1) for place in reversed(range(D - 1)) if place != D // 2]
         return _labels(subject, pairs, D)
 
-    most = int(case.values["N"])  # type: ignore[arg-type]
+    most = int(case.values["N"])
     return Reading(
         {
             "clusters.any_order": _growing(of_chain, most, "clusters", "texts"),

@@ -10,10 +10,12 @@ from typing import Any
 from grader.checks import Words, exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
-WORDS = """frog bird tree lake ball kite cake moon star rain wind snow boat bear duck fish leaf rock song door road hill king
+WORDS = """
+frog bird tree lake ball kite cake moon star rain wind snow boat bear duck fish leaf rock song door road hill king
 ship bell coat milk rice salt soup wolf goat lamp book desk hand foot nose face hair ring rope sand seed sail tent
 town wall wave wing yard yarn zone bean coin corn dawn dish dust farm fire fort gate gift gold iron jazz jeep kelp
-lime maze mint nest oven pear plum pond""".split()
+lime maze mint nest oven pear plum pond
+""".split()
 PRIME = 2**31 - 1
 # Letters of one to four bytes, with and without a lower case, and a sharp s, which case folding would write as two
 # letters. The pictures and the dash are no letters.
@@ -263,7 +265,8 @@ PROBLEM = Problem(
             "probability of a pair", 1, "curve", "probability", cases="curves", tolerance=PROBABILITY,
             calls=("found_probability",),
         ),
-        exact("candidates", 3, "bucketing", "pairs", cases="signatures", in_words=of_a_pair, calls=("candidate_pairs",)),
+        exact("candidates", 3, "bucketing", "pairs", cases="signatures", in_words=of_a_pair,
+            calls=("candidate_pairs",)),
         labels("clusters", 2, "graph"),
         exact("texts that stay", 3, "keeping", "texts", cases="collection", in_words=of_a_text, calls=("deduplicate",)),
         exact("only candidates "

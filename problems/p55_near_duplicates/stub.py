@@ -15,12 +15,14 @@ def fingerprint(shingle: str) -> int:
 
 
 def shingles(text: str, n: int) -> set[str]:
-    """All runs of n words, in lower case and joined by spaces. A text with fewer words is one shingle, unless it has none."""
+    """All runs of n words, in lower case and joined by spaces. A text with fewer words is one shingle, unless it has
+    none."""
     raise NotImplementedError
 
 
 def minhash(shingle_set: set[str], a: Int[np.ndarray, "P"], b: Int[np.ndarray, "P"]) -> Int[np.ndarray, "P"]:
-    """The signature: for each p, the smallest (a[p] x + b[p]) mod PRIME of all fingerprints x. PRIME for an empty set."""
+    """The signature: for each p, the smallest (a[p] x + b[p]) mod PRIME of all fingerprints x. PRIME for an empty
+    set."""
     raise NotImplementedError
 
 

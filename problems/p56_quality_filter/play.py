@@ -2,10 +2,11 @@
 is."""
 
 import random
+from collections.abc import Iterator
 
 import numpy as np
 
-from grader.exhibits import Bar, Bars, Line, Lines, Story, Table, Token
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Line, Lines, Story, Table, Token
 from harness.data.pocket import TOYS, stories
 from problems.p56_quality_filter.problem import bucket
 
@@ -15,7 +16,7 @@ MENU = "home login cart menu search contact about share follow subscribe newslet
 SELLING = "buy cheap free best price offer deal order today only click here now win discount delivery".split()
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """What the scores look at, the curve of thresholds, and whether the recall that was promised is what new sites
     give."""
     rng = random.Random(3)  # noqa: S311
@@ -25,7 +26,7 @@ def play(module):
     weights, bias, threshold = module.train_filter(texts, labels, groups, B, SEED, L2, RECALL)
     weights = np.asarray(weights, float)
 
-    def scores_of(some):
+    def scores_of(some: list[str]) -> np.ndarray:
         return np.stack([np.asarray(module.features(text, B, SEED), float) for text in some]) @ weights + float(bias)
 
     scores, new_scores = scores_of(texts), scores_of(new_texts)
@@ -66,7 +67,7 @@ def play(module):
     )
 
 
-def _crawl(source, sites, rng, name):
+def _crawl(source: Iterator[str], sites: int, rng: random.Random, name: str) -> tuple[list[str], np.ndarray, list[str]]:
     """Texts of sites: stories with pieces of menus, and menus with pieces of stories. One label in ten is wrong."""
     texts, labels, groups = [], [], []
     for number in range(sites):
@@ -85,7 +86,7 @@ def _crawl(source, sites, rng, name):
     return texts, np.array(labels, np.int32), groups
 
 
-def _examples(texts, labels, scores, kept):
+def _examples(texts: list[str], labels: np.ndarray, scores: np.ndarray, kept: np.ndarray) -> Table:
     """The best and the worst texts of new sites, and those at the threshold."""
     order = np.argsort(-scores)
     edge = int(kept.sum())
@@ -104,7 +105,7 @@ def _examples(texts, labels, scores, kept):
     )
 
 
-def _words(module, text, weights):
+def _words(module: LearnerModule, text: str, weights: np.ndarray) -> Story:
     """A text, shaded by what its words add to the score."""
     parts = text.split(" ")[:80]
     values = [float(np.asarray(module.features(part, B, SEED), float) @ weights) for part in parts]
@@ -120,7 +121,7 @@ def _words(module, text, weights):
     )
 
 
-def _curve(module, scores, labels):
+def _curve(module: LearnerModule, scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Recall and precision at 20 thresholds."""
     found = [
         module.evaluate(scores, labels, float(x)) for x in np.quantile(scores[labels == 1], np.linspace(0.95, 0, 20))

@@ -10,7 +10,9 @@ from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Toler
 
 GOOD = """because although water energy light cells plants history river north century people found many different
 method result theory known often between called during small example""".split()
-BAD = "click here buy now free best price offer subscribe login menu home cart deal win cheap order today follow share".split()
+BAD = (
+    "click here buy now free best price offer subscribe login menu home cart deal win cheap order today follow share"
+).split()
 # Letters of one to four bytes, with and without a lower case. The pictures and the dash are no letters.
 SCRIPTS = "Straße, Ñandú Москва 東京 𐐀𐐁 🎉now🎉 buy—today x2_y"
 BOTH = "the of and to in is a for that it with as on you this".split()
@@ -200,7 +202,8 @@ PROBLEM = Problem(
         "scored": Cases(scored, {**COUNTS, "ties": (0,), "recall": (1, 2, 3, 5)}, draws=6, covers=("one",)),
         "tied": Cases(scored, {"good": (8,), "bad": (8, 9), "ties": (1,), "recall": (0, 1, 4)}, draws=3),
         "judged": Cases(judged, {"good": (5, 9), "bad": (4, 7), "ties": (0, 1)}, draws=3),
-        "corpus": Cases(corpus, {"sites": (8,), "out": (3,), "each": (4,), "B": (22, 33)}, draws=2),  # no multiples of HELD_OUT
+        # No multiples of HELD_OUT.
+        "corpus": Cases(corpus, {"sites": (8,), "out": (3,), "each": (4,), "B": (22, 33)}, draws=2),
         "filtered": Cases(filtered, {"M": (14,), "B": (13,)}, draws=2),
     },
     checks=(

@@ -1,11 +1,14 @@
 """Problem 57, played: the trained model, measured by the learner's functions."""
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Line, Lines, Story, Table, Token
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Story, Table, Token
 from harness.data.tokenizer import token_bytes
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import TOKENIZER, encode, held_out, token
@@ -20,19 +23,19 @@ QUESTIONS = (
 
 
 @functools.cache
-def trained():
+def trained() -> Callable[[Any], jax.Array]:
     """The trained model as a function of up to CONTEXT ids. It is compiled once: shorter windows are filled up
     behind."""
     run = jitted(gpt())
 
-    def model(ids):
+    def model(ids: Any) -> jax.Array:
         window = jnp.zeros(CONTEXT, jnp.int32).at[: len(ids)].set(jnp.asarray(ids, jnp.int32))
         return run(window)[: len(ids)]
 
     return model
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """A story token by token, the same story with other strides, and questions with three answers."""
     ids_N, lengths_V = held_out(STORY)[-1], jnp.asarray(token_bytes(TOKENIZER), jnp.int32)
     log_probs = np.asarray(module.score_text(trained(), jnp.asarray(ids_N), CONTEXT, CONTEXT // 2))
@@ -67,7 +70,8 @@ def play(module):
         x="stride",
         y="bits per byte",
     )
-    rows, all_scores = [], []
+    rows: list[tuple[str, ...]] = []
+    all_scores: list[float] = []
     for prompt, options in QUESTIONS:
         texts = [f" {option}." for option in options]
         scores = module.score_options(

@@ -9,16 +9,18 @@ import jax.numpy as jnp
 from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, given
 from grader.problem import Case
 
-DECAY = 0.8  # of the weight of a token with its distance: every token of a window changes the logits by far more than rounding
+# The decay of the weight of a token with its distance: every token of a window changes the logits by far more than
+# rounding.
+DECAY = 0.8
 
 
 def scoring_text(subject: Subject, case: Case) -> Reading:
     """The log-probabilities of a text."""
     values = case.values
 
-    def program(ids_N: jax.Array, *weights: jax.Array) -> Arrays:
+    def program(ids_N: jax.Array, embedding: jax.Array, head: jax.Array) -> Arrays:
         calls: list[int] = []
-        model = _model(int(values["context"]), *weights, calls)  # type: ignore[arg-type]
+        model = _model(int(values["context"]), embedding, head, calls)
         log_probs = _vector(subject.call("score_text", model, ids_N, values["context"], values["stride"]))
         _check_windows(case, calls)
         return {"log_probs": log_probs}
@@ -31,7 +33,7 @@ def scoring_options(subject: Subject, case: Case) -> Reading:
     names = sorted(name for name in case.values if name.startswith("option_"))
 
     def program(embedding: jax.Array, head: jax.Array, prompt: jax.Array, *options: jax.Array) -> Arrays:
-        model = _model(int(case.values["context"]), embedding, head)  # type: ignore[arg-type]
+        model = _model(int(case.values["context"]), embedding, head)
         return {"scores": _vector(subject.call("score_options", model, prompt, list(options), case.values["context"]))}
 
     return subject.run(program, case, *(given(case, name) for name in ("embedding", "head", "prompt_ids", *names)))

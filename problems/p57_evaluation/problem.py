@@ -100,7 +100,8 @@ PROBLEM = Problem(
         "windows": Cases(text, {"N": (12, 16), "C": (6,), "S": (2, 3)}, draws=2),
         "apart": Cases(apart, {"C": (5, 1)}, draws=2),
         "many tokens": Cases(
-            large, {"N": (23,), "C": (11,), "S": (7,), "V": (50_257,), "width": (2,)}, draws=1, covers=("vocabulary", "coprime")
+            large, {"N": (23,), "C": (11,), "S": (7,), "V": (50_257,), "width": (2,)}, draws=1,
+            covers=("vocabulary", "coprime")
         ),
         "short": Cases(text, {"N": (2, 6, 7), "C": (6,), "S": (4,)}, draws=2),
         "one token": Cases(text, {"N": (1,), "C": (6,), "S": (4,)}, draws=1),

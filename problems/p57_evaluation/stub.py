@@ -25,7 +25,8 @@ def perplexity(log_probs: Float[Array, "M"]) -> Float[Array, ""]:
 def bits_per_byte(
     log_probs: Float[Array, "N-1"], token_ids: Int[Array, "N"], byte_lengths: Int[Array, "V"]
 ) -> Float[Array, ""]:
-    """The bits of the scored tokens, `token_ids[1:]`, per byte of their text. `byte_lengths` are those of all tokens."""
+    """The bits of the scored tokens, `token_ids[1:]`, per byte of their text. `byte_lengths` are those of all
+    tokens."""
     raise NotImplementedError
 
 
@@ -37,5 +38,6 @@ def score_options(
 
 
 def choose_option(log_probs: Float[Array, "K"], byte_counts: Int[Array, "K"]) -> tuple[Int[Array, ""], Int[Array, ""]]:
-    """The number of the likeliest option, and of the one with the highest log-probability per byte. The first wins a tie."""
+    """The number of the likeliest option, and of the one with the highest log-probability per byte. The first wins a
+    tie."""
     raise NotImplementedError

@@ -4,7 +4,7 @@ tokens."""
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Line, Lines, Table
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Table
 from harness.data.pocket import stories
 from problems.stage.weights import END, POCKET, TOKENIZER, held_out
 
@@ -15,7 +15,7 @@ ROUGHLY = 1e-3  # delta
 BUDGETS = (10**7, 10**8, 10**9)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Measured losses with the curves of the fitted law, the best sizes for some budgets, and a valley of equal
     budgets."""
     tokens = tokenized(STORIES[-1])
@@ -73,13 +73,13 @@ def play(module):
     )
 
 
-def tokenized(count):
+def tokenized(count: int | None) -> np.ndarray:
     """The tokens of stories with end-of-text, end to end; without a count, of those that no table learns from."""
     rows = held_out(32) if count is None else [[*TOKENIZER.encode_ordinary(text), END] for text in stories(count)]
     return np.concatenate([np.asarray(row, np.int64) for row in rows])
 
 
-def loss(seen, N, read):
+def loss(seen: np.ndarray, N: int, read: np.ndarray) -> float:
     """The loss on `read` of a table with the N most frequent of three neighbors in `seen`; else two neighbors or one
     decide."""
     ones = (np.bincount(seen, minlength=V) + 1) / (len(seen) + V)
@@ -99,12 +99,12 @@ def loss(seen, N, read):
     return float(-np.log(three / total + (1 - held / total) * two).mean())
 
 
-def packed(ids, n):
+def packed(ids: np.ndarray, n: int) -> np.ndarray:
     """Each run of n neighbors as one number."""
     return sum(ids[i : len(ids) - n + 1 + i] * V ** (n - 1 - i) for i in range(n))
 
 
-def looked_up(numbers, wanted):
+def looked_up(numbers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """How often each wanted number occurs."""
     values, counts = np.unique(numbers, return_counts=True)
     place = np.searchsorted(values, wanted).clip(max=len(values) - 1)

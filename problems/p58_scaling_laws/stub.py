@@ -18,7 +18,8 @@ def non_embedding_parameters(vocab_size: int, context: int, d_model: int, d_ff: 
 
 
 def predicted_loss(law: Float[Array, "5"], N: Float[Array, "M"], D: Float[Array, "M"]) -> Float[Array, "M"]:
-    """The losses, (M,), of models with N parameters that are trained on D tokens. `law` is log A, log B, log E, alpha, beta."""
+    """The losses, (M,), of models with N parameters that are trained on D tokens. `law` is log A, log B, log E, alpha,
+    beta."""
     raise NotImplementedError
 
 

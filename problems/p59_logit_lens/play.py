@@ -1,12 +1,14 @@
 """Problem 59, played: where the trained model decides between “Her” and “His”, read by the learner's lens."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
 from grader.authoring import BadOutputError, ToyGPT
-from grader.exhibits import Bar, Bars, HeatMap, Plane, Table
+from grader.exhibits import Bar, Bars, Exhibits, HeatMap, LearnerModule, Plane, Table
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import POCKET, build, encode, held_out, token
 
@@ -18,7 +20,7 @@ ROWS = ("embedding", *(f"block {number}" for number in range(1, POCKET.num_layer
 HEADS = tuple(f"head {number}" for number in range(1, POCKET.num_heads + 1))
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """The lens on the end of a text, then which heads and neurons speak for one of two words."""
     model = build(lambda: ToyGPT(**POCKET.shape, context=POCKET.max_T), POCKET.arrays, "MiniGPT")
     graph, state = nnx.split(model)
@@ -37,7 +39,7 @@ def play(module, text):
         totals.append(Bar(name, total, her - his))
         if np.shape(heads_LH) != (POCKET.num_layers, POCKET.num_heads) or np.ndim(neurons_LF) != 2:
             raise BadOutputError("`logit_parts` returned heads or neurons of another shape than (L, H) and (L, F)")
-    off = max(abs(bar.value - bar.other) for bar in totals)
+    off = max(bar.apart for bar in totals)
     yield Bars(
         "All parts together: the logit of “Her” minus that of “His”",
         tuple(totals),
@@ -68,7 +70,7 @@ def play(module, text):
     yield _neurons(np.asarray(next(iter(parts.values()))[2]), graph, state)
 
 
-def _map(lens_LTV, ids_T, logits_TV):
+def _map(lens_LTV: jax.Array, ids_T: np.ndarray, logits_TV: jax.Array) -> HeatMap:
     """The likeliest words of each row of a lens at the last positions."""
     if np.shape(lens_LTV) != (POCKET.num_layers + 1, *logits_TV.shape):
         raise BadOutputError(
@@ -91,7 +93,7 @@ def _map(lens_LTV, ids_T, logits_TV):
     )
 
 
-def _hidden(model, ids_T):
+def _hidden(model: Any, ids_T: jax.Array) -> jax.Array:
     """The neurons of all blocks on a text, (T, L, F), by the course's own forward pass."""
     x_TD, hidden = model.embed(ids_T) + model.pos_embed[: len(ids_T)], []
     for block in model.blocks:
@@ -103,7 +105,7 @@ def _hidden(model, ids_T):
     return jnp.stack(hidden, axis=1)
 
 
-def _neurons(neurons_LF, graph, state):
+def _neurons(neurons_LF: np.ndarray, graph: Any, state: Any) -> Table:
     """The neurons with the largest parts, and after which words of unseen stories each is strongest."""
     ids_NT = np.stack([ids[:LENGTH] for ids in held_out(STORIES)])
     fires = jax.jit(lambda state: jax.vmap(lambda ids: _hidden(nnx.merge(graph, state), ids))(ids_NT))(state)

@@ -62,14 +62,17 @@ PROBLEM = Problem(
     ),
     cases={
         "cases": Cases(
-            gpt, {"T": (5, 6), "V": (11, 13), "H": (2,), "K": (4,), "F": (10,), "L": (2,), "more": (2,)}, draws=1, show=shown
+            gpt, {"T": (5, 6), "V": (11, 13), "H": (2,), "K": (4,), "F": (10,), "L": (2,), "more": (2,)},
+            draws=1, show=shown
         ),
         "one token": Cases(
-            gpt, {"T": (1,), "V": (50_257,), "H": (1,), "K": (3,), "F": (5,), "L": (13,), "more": (0,)}, draws=1, show=shown,
+            gpt, {"T": (1,), "V": (50_257,), "H": (1,), "K": (3,), "F": (5,), "L": (13,), "more": (0,)},
+            draws=1, show=shown,
             covers=("layers", "vocabulary", "coprime", "one"),
         ),
         "large": Cases(
-            gpt, {"T": (12,), "V": (300, 290), "H": (2,), "K": (8,), "F": (64,), "L": (2,), "more": (0,)}, draws=1, show=shown
+            gpt, {"T": (12,), "V": (300, 290), "H": (2,), "K": (8,), "F": (64,), "L": (2,), "more": (0,)},
+            draws=1, show=shown
         ),
     },
     checks=(

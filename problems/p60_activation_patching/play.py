@@ -6,7 +6,7 @@ import numpy as np
 from flax import nnx
 
 from grader.authoring import BadOutputError, ToyGPT
-from grader.exhibits import Bar, Bars, HeatMap, Plane
+from grader.exhibits import Bar, Bars, Exhibits, HeatMap, LearnerModule, Plane
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import POCKET, build, encode, token
 
@@ -17,7 +17,7 @@ BLOCKS = tuple(f"block {number}" for number in range(1, POCKET.num_layers + 1))
 L, H = POCKET.num_layers, POCKET.num_heads
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The metric of both texts, then the scores of each vector and of each head."""
     model = build(lambda: ToyGPT(**POCKET.shape, context=POCKET.max_T), POCKET.arrays, "MiniGPT")
     graph, state = nnx.split(model)
@@ -29,7 +29,7 @@ def play(module):
         Bar(text, module.logit_difference(rows, answer, foil), rows[-1, answer] - rows[-1, foil])
         for text, rows in zip((f"“{CLEAN[9:]}”", f"“{CORRUPTED[9:]}”"), logits, strict=True)
     ]
-    right = all(abs(bar.value - bar.other) < 0.01 for bar in bars)
+    right = all(bar.apart < 0.01 for bar in bars)
     yield Bars(
         f"“{ANSWER.strip()}” against “{FOIL.strip()}”: the metric",
         tuple(bars),
@@ -40,7 +40,7 @@ def play(module):
         names=("yours", "the model"),
     )
 
-    def scores(entry, columns):
+    def scores(entry: str, columns: int) -> np.ndarray:
         grid = jax.jit(lambda state: getattr(module, entry)(nnx.merge(graph, state), clean, corrupted, answer, foil))(
             state
         )
@@ -72,7 +72,7 @@ def play(module):
     )  # fmt: skip
 
 
-def _carriers(heads):
+def _carriers(heads: np.ndarray) -> str:
     """The two heads with the largest scores, or what is wrong with the grid."""
     if not np.isfinite(heads).all():
         return "Some scores are not numbers."
@@ -83,7 +83,7 @@ def _carriers(heads):
     return f"Head {named} restore most: one head alone, taken from the other run, moves the answer."
 
 
-def _path(grid, clean, corrupted):
+def _path(grid: np.ndarray, clean: np.ndarray, corrupted: np.ndarray) -> str:
     """What the grid says, or what is wrong with it: before block 1, only places with other tokens can have a score."""
     same = np.flatnonzero(clean == corrupted)
     if not np.isfinite(grid).all():
@@ -96,7 +96,10 @@ def _path(grid, clean, corrupted):
         )
     first, last = int(grid[0].argmax()), int(grid[-1].argmax())
     if last != len(clean) - 1:
-        return f"Before the last block, “{token(clean[last]).strip()}” has the largest score, but only the last word counts."
+        return (
+            f"Before the last block, “{token(clean[last]).strip()}” has the largest score, but only the last word "
+            f"counts."
+        )
     name = f"Before block 1, “{token(clean[first]).strip()}” restores most ({grid[0, first]:.2f})."
     if grid[1, first] > 0.1 or grid[1, last] < 0.5:
         return f"{name} Before block 2, the last position restores {grid[1, last]:.2f}."
@@ -107,7 +110,7 @@ def _path(grid, clean, corrupted):
     )
 
 
-def _map(title, grid, columns, caption, prefix):
+def _map(title: str, grid: np.ndarray, columns: tuple[str, ...], caption: str, prefix: str) -> HeatMap:
     """Scores by block, written into the cells."""
     return HeatMap(
         title,

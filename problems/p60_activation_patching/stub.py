@@ -23,5 +23,6 @@ def patch_stream(
 def patch_heads(
     model: Any, clean_ids: Int[Array, "T"], corrupted_ids: Int[Array, "T"], answer: Int[Array, ""], foil: Int[Array, ""]
 ) -> Float[Array, "L H"]:
-    """The score of each run on the corrupted text in which what one head mixed, at all positions, is the clean run's."""
+    """The score of each run on the corrupted text in which what one head mixed, at all positions, is the clean
+    run's."""
     raise NotImplementedError

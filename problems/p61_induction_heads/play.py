@@ -1,13 +1,15 @@
 """Problem 61, played: the learner's hand-written heads, and the same model that learns such heads from repeated
 words."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 from grader.authoring import BadOutputError
-from grader.exhibits import HeatMap, Line, Lines, Plane, Progress
+from grader.exhibits import Exhibits, HeatMap, LearnerModule, Line, Lines, Plane, Progress
 
 TRAINS = True
 WORDS = "Mia Tom Leo Sue Ben Ivy Max Zoe Sam Amy Joe Kim Dan Eva Bob Lea".split()
@@ -24,7 +26,7 @@ SHAPES = {
 }
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Both patterns of the hand-written weights, then training, and the patterns that it found."""
     model = jax.jit(module.attention_only)
     ids_T = jnp.array([*range(PERIOD), *range(PERIOD), 0])
@@ -42,8 +44,8 @@ def play(module):
     tx = optax.adam(RATE)
 
     @jax.jit
-    def step(weights, moments, ids_BT, again_BT):
-        def loss(weights):
+    def step(weights: Any, moments: Any, ids_BT: jax.Array, again_BT: jax.Array) -> Any:
+        def loss(weights: Any) -> tuple[jax.Array, jax.Array]:
             logits_BTV, _ = jax.vmap(lambda ids: module.attention_only(weights, ids))(ids_BT)
             losses = optax.softmax_cross_entropy_with_integer_labels(logits_BTV[:, :-1], ids_BT[:, 1:])
             right = jnp.argmax(logits_BTV[:, :-1], axis=2) == ids_BT[:, 1:]
@@ -81,14 +83,14 @@ def play(module):
     yield _patterns("The heads that it learned", model, weights, ids_T)
 
 
-def _rows(rng):
+def _rows(rng: np.random.Generator) -> tuple[jax.Array, jax.Array]:
     """Names in random rows that repeat after 4 to 8 of them, (B, T), and where the next name is known, (B, T - 1)."""
     periods = rng.integers(4, 9, BATCH)
     ids = np.stack([rng.permutation(V)[np.arange(P) % period] for period in periods])
     return jnp.asarray(ids, jnp.int32), jnp.asarray(np.arange(P - 1)[None] >= periods[:, None], jnp.float32)
 
 
-def _patterns(title, model, weights, ids_T):
+def _patterns(title: str, model: Any, weights: Any, ids_T: jax.Array) -> HeatMap:
     """The patterns of both layers, and whether the names are copied."""
     logits_TV, patterns = model(weights, ids_T)
     T = len(ids_T)

@@ -36,7 +36,7 @@ def _parts(subject: Subject, entry: str, *args: Any) -> Arrays:
 
 
 def _filled(case: Case) -> Arrays:
-    V, D, K, P = (int(case.values[name]) for name in "VDKP")  # type: ignore[arg-type]
+    V, D, K, P = (int(case.values[name]) for name in "VDKP")
     shapes = zip(NAMES, _shapes(V, P, D, K), strict=True)
     return {name: to_fill(f"{name}.kernel", shape, jnp.float32) for name, shape in shapes}
 
@@ -50,7 +50,7 @@ def written(subject: Subject, case: Case) -> Reading:
     be copied (`tokens`), whether it is sure of it (`sure`), and where each layer looks (`previous`, `induction`).
     UNGRADED elsewhere.
     """
-    V, P = int(case.values["vocab_size"]), int(case.values["max_T"])  # type: ignore[arg-type]
+    V, P = int(case.values["vocab_size"]), int(case.values["max_T"])
 
     def program(token_ids: Any) -> Arrays:
         weights = _checked(subject.call("induction_weights", V, P), V, P)

@@ -50,7 +50,10 @@ def in_words(case: Case, difference: Difference) -> str:
     """A sentence on what the hand-written model does at a position."""
     leaf = difference.path.rpartition(".")[2]
     if leaf == "tokens":
-        return f"at position {difference.index[0]}, the likeliest next token is {difference.got}, expected {difference.expected}"
+        return (
+            f"at position {difference.index[0]}, the likeliest next token is {difference.got}, expected "
+            f"{difference.expected}"
+        )
     if leaf == "sure":
         return f"at position {difference.index[0]}, the next token has a probability of 0.9 or less"
     layer, there = {

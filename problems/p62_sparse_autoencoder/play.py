@@ -1,13 +1,15 @@
 """Problem 62, played: the learner's autoencoder takes the trained model's activations apart, and its features get
 examples."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 from grader.authoring import BadOutputError
-from grader.exhibits import Line, Lines, Progress, Story, Table, Token
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Progress, Story, Table, Token
 from problems.stage.model import stream
 from problems.stage.weights import POCKET, held_out, token
 
@@ -18,7 +20,7 @@ SHOWN, PLACES, WORDS, LAST = 10, 4, 4, 2  # features of the table, places and wo
 D = POCKET.d_model
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Training, with the dead features over time, then what some features find and say."""
     ids_NT = np.stack([ids[:T] for ids in held_out(STORIES)])
     x_ND = np.asarray(jax.vmap(lambda ids: stream(ids, LAYER))(ids_NT)).reshape(-1, D)
@@ -29,8 +31,8 @@ def play(module):
     tx = optax.adam(optax.cosine_decay_schedule(RATE, STEPS))
 
     @jax.jit
-    def step(weights, moments, idle, x_ND):
-        def loss(weights):
+    def step(weights: Any, moments: Any, idle: jax.Array, x_ND: jax.Array) -> Any:
+        def loss(weights: Any) -> Any:
             out_ND, codes_NF = module.autoencode(x_ND, weights["encoder"], weights["decoder"], weights["bias"], K)
             return jnp.mean((x_ND - out_ND) ** 2), (out_ND, codes_NF)
 
@@ -80,7 +82,7 @@ def play(module):
     yield from _features(codes_NF, np.asarray(weights["decoder"]), ids_NT)
 
 
-def _rebuilt(missed, lengths):
+def _rebuilt(missed: float, lengths: np.ndarray) -> str:
     """How well the activations are rebuilt, or what is wrong with the rows of the decoder."""
     if np.abs(lengths - 1).max() > 1e-3:
         return f"The rows of your decoder have lengths from {lengths.min():.2f} to {lengths.max():.2f}. They must be 1."
@@ -92,13 +94,14 @@ def _rebuilt(missed, lengths):
     )
 
 
-def _features(codes_NF, decoder_FD, ids_NT):
+def _features(codes_NF: np.ndarray, decoder_FD: np.ndarray, ids_NT: np.ndarray) -> Exhibits:
     """A table of the features that are strongest on few kinds of tokens, and the strongest of them in a story."""
     ids = ids_NT.ravel()
     used = (codes_NF > 0).sum(axis=0)
     strength = np.sort(codes_NF, axis=0)[-20:].mean(axis=0) * ((used > 30) & (used < len(ids) // 12))
     says_FV = (decoder_FD * POCKET.arrays["ln_f.scale"]) @ POCKET.arrays["embed.embedding"].T
-    rows, chosen = [], []
+    rows: list[tuple[str, ...]] = []
+    chosen: list[set[str]] = []
     for feature in np.argsort(-strength):
         best = np.argsort(-codes_NF[:, feature])
         places = [n for n in best[:60] if n % T >= LAST]

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Bar, Bars, Story, Table, Token
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Story, Table, Token
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import END, POCKET, encode, token
 
@@ -13,7 +13,7 @@ SIZE, BLOCKS, ANSWERS, TOKENS, LONGEST, TEMPERATURE = 8, 40, 4, 30, POCKET.max_T
 H, K = POCKET.num_heads, POCKET.d_model // POCKET.num_heads
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """The tables of the answers, what they cost, and the attention over the blocks beside the plain one."""
     prompt, model, rng = encode(text)[:100].tolist(), jitted(gpt()), np.random.default_rng(3)
     manager = module.BlockManager(BLOCKS, SIZE)
@@ -83,7 +83,7 @@ def play(module, text):
     yield _attention(module, cache, manager.table("1"), len(texts["1"]))
 
 
-def _attention(module, cache, table, length):
+def _attention(module: LearnerModule, cache: np.ndarray, table: list[int], length: int) -> Bars:
     """How far attention over the blocks is from attention over the sequence. Places without a token hold NaN."""
     rows = jax.random.normal(jax.random.key(0), (2, *cache.shape, H, K))
     keys, values = (jnp.where((cache >= 0)[..., None, None], x, jnp.nan) for x in rows)

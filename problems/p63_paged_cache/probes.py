@@ -38,7 +38,7 @@ def managing(subject: Subject, case: Case) -> Reading:
             live = [each for each in live if (kind, name) != ("free", each)]
             live += [name] if kind == "start" else more if kind == "fork" else []
         for each in live:
-            table = _table(manager.table(each), int(case.values["num_blocks"]))  # type: ignore[arg-type]
+            table = _table(manager.table(each), int(case.values["num_blocks"]))
             tables[place, NAMES.index(each), : len(table)] = table
         free[place] = int(manager.free_blocks())
     return Reading({"state.raised": raised, "state.returned": returned, "state.tables": tables, "state.free": free})

@@ -76,9 +76,9 @@ def freed(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def full(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Too few blocks: for a new sequence, for the next token, and for a copy."""
     S, B = sizes["S"], sizes["B"]
-    events = [("start", "a", B * S - S), ("start", "b", 2 * S), ("start", "b", S - 1), ("fork", "b", "c"), ("append", "c"),
-              ("append", "b"), ("append", "a"), ("free", "c"), ("append", "b"), ("append", "b"), ("free", "a"), ("append", "b"),
-              ("start", "a", B * S), ("start", "d", S)]  # fmt: skip
+    events = [("start", "a", B * S - S), ("start", "b", 2 * S), ("start", "b", S - 1), ("fork", "b", "c"),
+              ("append", "c"), ("append", "b"), ("append", "a"), ("free", "c"), ("append", "b"), ("append", "b"),
+              ("free", "a"), ("append", "b"), ("start", "a", B * S), ("start", "d", S)]  # fmt: skip
     return {"num_blocks": B, "block_size": S, "events": repr(events)}
 
 
@@ -172,7 +172,8 @@ PROBLEM = Problem(
         "garbage": Cases(garbage, {**SHAPE, "empty": (2,), "left": (2,)}, draws=1),
         "low": Cases(low, {**SHAPE, "empty": (1,), "left": (1, 2)}, draws=1),
         "large": Cases(
-            blocks, {"B": (150, 160), "S": (8,), "H": (2,), "K": (16,), "M": (128,), "empty": (0,), "left": (3,)}, draws=1
+            blocks, {"B": (150, 160), "S": (8,), "H": (2,), "K": (16,), "M": (128,), "empty": (0,), "left": (3,)},
+            draws=1
         ),
     },
     checks=(

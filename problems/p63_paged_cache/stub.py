@@ -10,7 +10,8 @@ class BlockManager:
         raise NotImplementedError
 
     def start(self, name: str, num_tokens: int) -> None:
-        """Takes blocks for a new sequence of `num_tokens` tokens. Raises MemoryError, and takes none, if there are too few."""
+        """Takes blocks for a new sequence of `num_tokens` tokens. Raises MemoryError, and takes none, if there are too
+        few."""
         raise NotImplementedError
 
     def append(self, name: str) -> tuple[int, int, int]:

@@ -1,11 +1,13 @@
 """Problem 64, played: eight people ask the trained model, and the learner's server answers them together."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from grader.authoring import BadOutputError
-from grader.exhibits import Bar, Bars, HeatMap, Plane, Table
+from grader.exhibits import Bar, Bars, Exhibits, HeatMap, LearnerModule, Plane, Table
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import END, POCKET, encode, token
 
@@ -22,19 +24,22 @@ BEGINNINGS = (
 ARRIVALS, LENGTHS = (0, 0, 0, 1, 2, 3, 8, 12), (30, 6, 9, 5, 24, 7, 28, 8)
 BLOCKS, SIZE, BUDGET, RUNNING, STEPS, WINDOW = 13, 8, 16, 4, 60, 96
 
+Log = list[dict[str, tuple[int, int]]]  # the first place and the number of tokens of each sequence, by step
 
-def play(module):
+
+def play(module: LearnerModule) -> Exhibits:
     """Which tokens each step computes, the answers beside those that each gets alone, and how many steps that takes."""
     model, prompts = jitted(gpt()), [encode(text).tolist() for text in BEGINNINGS]
     window = np.zeros(WINDOW, np.int32)
 
-    def next_token(ids):
+    def next_token(ids: list[int]) -> int:
         window[: len(ids)] = ids[:WINDOW]
         return int(np.asarray(model(jnp.asarray(window)))[len(ids) - 1].argmax())
 
-    caches, log = {}, []
+    caches: dict[str, list[int]] = {}
+    log: Log = []
 
-    def run(batch):
+    def run(batch: Any) -> dict[str, int]:
         if len(log) > 4 * STEPS:
             raise BadOutputError(f"`serve` has called `run` {len(log)} times for {len(prompts)} short answers")
         following = {}
@@ -52,7 +57,7 @@ def play(module):
     yield _steps(log, prompts)
     rows, alike = [], 0
     for number, (prompt, most) in enumerate(zip(prompts, LENGTHS, strict=True)):
-        alone = []
+        alone: list[int] = []
         while len(alone) < most and (not alone or alone[-1] != END):
             alone.append(next_token(prompt + alone))
         alone = [each for each in alone if each != END]
@@ -71,16 +76,16 @@ def play(module):
     yield _neighbors(module)
 
 
-def _end(text, most=18):
+def _end(text: str, most: int = 18) -> str:
     return text if len(text) <= most else "…" + text[1 - most :]
 
 
-def _begin(ids, most=24):
+def _begin(ids: list[int], most: int = 24) -> str:
     said = "".join(map(token, ids)).replace("\n", "⏎").strip()
     return said if len(said) <= most else said[: most - 1] + "…"
 
 
-def _steps(log, prompts):
+def _steps(log: Log, prompts: list[list[int]]) -> HeatMap:
     """The tokens of each step by sequence."""
     shown = log[:STEPS]
     tokens = [[step.get(str(row), (0, 0))[1] for step in shown] for row in range(len(prompts))]
@@ -104,11 +109,11 @@ def _steps(log, prompts):
     )
 
 
-def _span(chunk):
+def _span(chunk: tuple[int, int] | None) -> tuple[int, int]:
     return (chunk[0], chunk[0] + chunk[1]) if chunk else (0, 0)
 
 
-def _runs(log, prompts):
+def _runs(log: Log, prompts: list[list[int]]) -> Bars:
     """The runs of the model that all answers took, and what they would take in full batches, or one by one."""
     batches = [range(start, min(start + RUNNING, len(prompts))) for start in range(0, len(prompts), RUNNING)]
     waiting = sum(max(LENGTHS[each] for each in some) for some in batches)
@@ -122,7 +127,7 @@ def _runs(log, prompts):
     )
 
 
-def _neighbors(module):
+def _neighbors(module: LearnerModule) -> Bars:
     """The output of a token alone, and in a batch whose other rows hold large numbers."""
     H = POCKET.num_heads
     q, k, v = 3 * jax.random.normal(jax.random.key(1), (3, 6, H, 8))

@@ -27,7 +27,7 @@ def _scheduler(subject: Subject, case: Case) -> Any:
 def scheduling(subject: Subject, case: Case) -> Reading:
     """In each step, where `schedule` starts each sequence and how many tokens it computes, and how many blocks are
     free."""
-    scheduler, steps = _scheduler(subject, case), int(case.values["steps"])  # type: ignore[arg-type]
+    scheduler, steps = _scheduler(subject, case), int(case.values["steps"])
     requests = ast.literal_eval(str(case.values["requests"]))
     tokens: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -58,7 +58,7 @@ def _work(result: Any, tokens: Mapping[str, int]) -> list[tuple[str, int, int]]:
     twice."""
     if not isinstance(result, list | tuple):
         raise BadOutputError(f"`schedule` returned {described(result)}; it must return a list of (name, start, count)")
-    work = []
+    work: list[tuple[str, int, int]] = []
     for each in result:
         if not isinstance(each, tuple | list) or len(each) != 3:
             raise BadOutputError(f"the list of `schedule` holds {described(each)}; it must hold (name, start, count)")
@@ -137,7 +137,9 @@ def serving(subject: Subject, case: Case) -> Reading:
                 raise BadOutputError(
                     f"the batch of `run` holds {described(each)}; it must hold (name, start, token_ids)"
                 )
-        question = [[str(name), int(start), [int(token_id) for token_id in ids]] for name, start, ids in some]
+        question: list[Any] = [
+            [str(name), int(start), [int(token_id) for token_id in ids]] for name, start, ids in some
+        ]
         if any(start < 0 for _, start, _ in question):
             raise BadOutputError("the batch of `run` holds a start below 0")
         return dict(subject.ask(question))

@@ -41,7 +41,8 @@ def batched_attention(
     rows: Int[Array, "N"],
     positions: Int[Array, "N"],
 ) -> tuple[Float[Array, "N H K"], Float[Array, "R L H K"], Float[Array, "R L H K"]]:
-    """The attention of N tokens of several sequences to their rows of the cache, and the cache with the new keys and values."""
+    """The attention of N tokens of several sequences to their rows of the cache, and the cache with the new keys and
+    values."""
     raise NotImplementedError
 
 

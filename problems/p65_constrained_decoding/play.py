@@ -1,11 +1,14 @@
 """Problem 65, played: the trained model writes by a rule, with the learner's automaton and masks."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from grader.authoring import BadOutputError
-from grader.exhibits import Bar, Bars, Story, Table, Token
+from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Story, Table, Token
 from problems.stage.model import gpt, jitted
 from problems.stage.weights import END, POCKET, TOKENIZER, encode, token
 
@@ -15,15 +18,15 @@ DIGIT = ("byte", b"0123456789")
 WINDOW, SHOWN = 64, 6
 
 
-def row(text):
+def row(text: str) -> tuple[Any, ...]:
     return ("then", *(("byte", bytes([each])) for each in text.encode()))
 
 
-def either(*texts):
+def either(*texts: str) -> tuple[Any, ...]:
     return ("or", *map(row, texts))
 
 
-def up_to(count, part):
+def up_to(count: int, part: tuple[Any, ...]) -> tuple[Any, ...]:
     return ("or", ("then",), ("then", part, up_to(count - 1, part))) if count else ("then",)
 
 
@@ -38,7 +41,7 @@ VOCABULARY = [
 ]
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The table, what the model writes with it and without it, and the odds of one step."""
     transitions, accepting = (np.asarray(each) for each in module.build_automaton(RULE))
     table = np.asarray(module.token_transitions(transitions, accepting, VOCABULARY, END))
@@ -49,7 +52,7 @@ def play(module):
     model, given = jitted(gpt()), encode(PROMPT).tolist()
     window = np.zeros(WINDOW, np.int32)
 
-    def next_logits(ids):
+    def next_logits(ids: Sequence[int]) -> np.ndarray:
         ids = [*given, *map(int, ids)][:WINDOW]
         window[: len(ids)] = ids
         return np.asarray(model(jnp.asarray(window))[len(ids) - 1])
@@ -64,7 +67,7 @@ def play(module):
         "the model would write there without the rule.",
         given=len(given), meaning="bits that the rule takes", separated=True,
     )  # fmt: skip
-    free = []
+    free: list[int] = []
     while len(free) < len(ids) and (not free or free[-1] != END):
         free.append(int(next_logits(free).argmax()))
     yield Story(
@@ -74,7 +77,8 @@ def play(module):
         given=len(given),
     )
     counts = (table >= 0).sum(axis=1)
-    state, rows = 0, []
+    state = 0
+    rows: list[tuple[str, ...]] = []
     for each in ids[:12]:
         some_allowed = np.flatnonzero(table[state] >= 0)
         likeliest = some_allowed[np.argsort(-next_logits(ids[: len(rows)])[some_allowed])][:4]
@@ -113,14 +117,16 @@ def play(module):
     )
 
 
-def _state(table, ids):
+def _state(table: np.ndarray, ids: Sequence[int]) -> int:
     state = 0
     for each in ids:
         state = int(table[state, each])
     return state
 
 
-def _tokens(module, given, ids, next_logits, table):
+def _tokens(
+    module: LearnerModule, given: list[int], ids: list[int], next_logits: Callable[..., np.ndarray], table: np.ndarray
+) -> tuple[Token, ...]:
     """The tokens of a text, with the bits of probability that the rule takes from the model at each."""
     tokens, state = [Token(token(each)) for each in given], 0
     for place, each in enumerate(ids):
@@ -133,7 +139,7 @@ def _tokens(module, given, ids, next_logits, table):
     return tuple(tokens)
 
 
-def _verdict(written, transitions, accepting):
+def _verdict(written: bytes, transitions: np.ndarray, accepting: np.ndarray) -> str:
     """Whether a text follows the rule, by the table of bytes."""
     state = 0
     for byte in written:

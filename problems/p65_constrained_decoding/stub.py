@@ -9,7 +9,8 @@ Expression = tuple[Any, ...]  # ("byte", b"ab"), ("then", x, y), ("or", x, y) or
 
 
 def build_automaton(expression: Expression) -> tuple[Int[Array, "S 256"], Bool[Array, "S"]]:
-    """The pair (next state of each state and byte, or -1; whether a text may end in a state). A text begins in state 0."""
+    """The pair (next state of each state and byte, or -1; whether a text may end in a state). A text begins in state
+    0."""
     raise NotImplementedError
 
 

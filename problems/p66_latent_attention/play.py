@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import Line, Lines
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines
 from problems.stage import small
 from problems.stage.weights import POCKET, encode
 
@@ -17,7 +17,7 @@ CONTEXTS = (32, 64, 128, 192)
 TEXT = "Once upon a time, there was a brave girl named Lily. She had a red ball. One day, she went to the park with"
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """The bytes of the cache over the context, training with the layer and without, and one text in steps."""
     layer = module.construct(
         "LatentAttention", d_model=D, num_heads=H, d_latent=LATENT, d_rope=ROPE, rope_base=10_000.0

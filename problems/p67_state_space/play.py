@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from grader.exhibits import Line, Lines, Story, Token
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Story, Token
 from problems.stage import small
 from problems.stage.weights import encode, token
 
@@ -16,7 +17,7 @@ FEW = 4  # tokens that a caption lists
 TEXT = "Once upon a time, there was a brave girl named Lily. She had a red ball. One day, she went to the park with"
 
 
-def play(module, text):
+def play(module: LearnerModule, text: str) -> Exhibits:
     """The sizes of the cache, two runs of training, and the tokens that change the state most."""
     layer = module.construct("SelectiveSSM", d_model=D, d_state=N)()
     own = small.cache_kib(layer, CONTEXTS)
@@ -60,6 +61,6 @@ def play(module, text):
     )
 
 
-def _listed(ids_T, sizes_T, places):
+def _listed(ids_T: np.ndarray, sizes_T: jax.Array, places: list[int]) -> str:
     """Tokens with their step sizes."""
     return ", ".join(f"“{token(ids_T[place]).strip()}” {float(sizes_T[place]):.3f}" for place in places)

@@ -18,7 +18,7 @@ def parts(subject: Subject, case: Case) -> Reading:
     Each call is traced alone, before there is a text: a frame above it would hold all of the text.
     """
     graphdef, parameters, rest = subject.build("SelectiveSSM", case)
-    x, first = given(case, "x"), int(case.values["first"])  # type: ignore[arg-type]
+    x, first = given(case, "x"), int(case.values["first"])
 
     def start(parameters: Any) -> Any:
         return jax.tree.map(jnp.asarray, nnx.merge(graphdef, parameters, rest).empty_cache(len(x)))
@@ -43,7 +43,7 @@ def parts(subject: Subject, case: Case) -> Reading:
     begin, cache = alone(start, parameters)
     programs = []
     for each, shape in zip(calls, ((first, x.shape[1]), (len(x) - 1 - first, x.shape[1]), x.shape[1:]), strict=True):
-        run, (_, cache) = alone(each, parameters, cache, jax.ShapeDtypeStruct(shape, x.dtype))  # type: ignore[no-untyped-call]
+        run, (_, cache) = alone(each, parameters, cache, jax.ShapeDtypeStruct(shape, x.dtype))
         programs.append(run)
 
     def program(parameters: Any, x_TD: Any) -> Arrays:

@@ -69,7 +69,7 @@ STEP = Tolerance(rtol=1e-4, atol=1e-4)
 
 
 def rounds(case: Case, difference: Difference) -> str:
-    T = len(case.values["u"])  # type: ignore[arg-type]
+    T = len(case.values["u"])
     return (
         f"for {T} positions, the program executes {difference.got} operations one after another; {difference.expected} "
         "are allowed"

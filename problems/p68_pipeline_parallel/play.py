@@ -1,12 +1,14 @@
 """Problem 68, played: the layers of a model on four devices, by the learner's pipeline."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.authoring import mesh_of
-from grader.exhibits import Bar, Bars, HeatMap, Line, Lines, Plane, Progress
+from grader.exhibits import Bar, Bars, Exhibits, HeatMap, LearnerModule, Line, Lines, Plane, Progress
 from problems.stage import devices
 from problems.stage.model import stream
 from problems.stage.weights import POCKET, held_out
@@ -17,7 +19,7 @@ STAGES, MICROBATCHES, T, F, STEPS, LEARNING_RATE = 4, 8, 16, 64, 60, 0.3
 MANY = (1, 2, 4, 8, 16, 32, 64)
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """The schedule, the share of the bubbles, what the devices send, and a model that learns across them."""
     table = np.asarray(module.forward_schedule(STAGES, MICROBATCHES))
     yield HeatMap(
@@ -66,7 +68,7 @@ def play(module):
         "are.",
     )
 
-    def alone(parameters):
+    def alone(parameters: Any) -> jax.Array:
         y_MTD = x_MTD
         for stage in range(STAGES):
             y_MTD = layer(jax.tree.map(lambda array, stage=stage: array[stage], parameters), y_MTD)
@@ -83,7 +85,7 @@ def play(module):
         tuple(Bar(f"stage {stage}", *size) for stage, size in enumerate(sizes)),
         "norm",
         "Every stage learns, and as much as on one device."
-        if np.allclose(*np.transpose(sizes), rtol=1e-3)
+        if all(np.isclose(mine, whole, rtol=1e-3) for mine, whole in sizes)
         else "They are not those of one device: what comes back does not reach every stage as it should.",
         names=("your pipeline", "one device"),
     )
@@ -101,17 +103,17 @@ def play(module):
     )
 
 
-def layer(parameters, x_TD):
+def layer(parameters: Any, x_TD: jax.Array) -> jax.Array:
     """One stage: a residual layer."""
     return x_TD + jax.nn.relu(x_TD @ parameters["up"]) @ parameters["down"]
 
 
-def distance(y_TD, target_TD):
+def distance(y_TD: jax.Array, target_TD: jax.Array) -> jax.Array:
     """The mean squared error."""
     return jnp.mean(jnp.square(y_TD - target_TD))
 
 
-def between_layers():
+def between_layers() -> tuple[Any, Any]:
     """The residual stream after the first layer and after the last, (M, T, D) each, on the scale of their
     difference."""
     rows = [ids[:T] for ids in held_out(MICROBATCHES)]

@@ -42,7 +42,7 @@ def training(subject: Subject, case: Case) -> Reading:
     """The loss and the gradients of one batch. Each device has the parameters of one stage."""
     mesh = mesh_of(STAGES, axes=("stage",))
     x, targets = (placed(given(case, name), mesh, P()) for name in ("x", "targets"))
-    D, F = x.shape[-1], int(case.values["d_ff"])  # type: ignore[arg-type]
+    D, F = x.shape[-1], int(case.values["d_ff"])
     shapes = {"up": (STAGES, D, F), "bias": (STAGES, F), "down": (STAGES, F, D)}
 
     def program(parameters: Any, x: Any, targets: Any) -> Arrays:

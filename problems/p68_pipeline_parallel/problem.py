@@ -56,8 +56,10 @@ PROBLEM = Problem(
         "one tick": Cases(counts, {"S": (1,), "M": (1,)}, draws=1),
         # The parameters of a stage are many times as many as the activations of a microbatch. Otherwise, all of them
         # could be sent to all devices, in a few bits a number, in place of activations.
-        "cases": Cases(microbatches, {"M": (8, 7), "B": (5,), "D": (3,), "F": (61,)}, draws=1, show=shown, covers=("coprime",)),
-        "few": Cases(microbatches, {"M": (1, 2), "B": (1,), "D": (4,), "F": (5,)}, draws=1, show=shown, covers=("one",)),
+        "cases": Cases(microbatches, {"M": (8, 7), "B": (5,), "D": (3,), "F": (61,)}, draws=1, show=shown,
+            covers=("coprime",)),
+        "few": Cases(microbatches, {"M": (1, 2), "B": (1,), "D": (4,), "F": (5,)}, draws=1, show=shown,
+            covers=("one",)),
     },
     checks=(
         exact("schedule", 1, "values", "output", options={"entry": SCHEDULE}, cases="counts"),

@@ -1,5 +1,7 @@
 """Problem 69, played: a model of stories on eight devices, trained by the learner's split optimizer."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import NamedSharding, PartitionSpec
 
 from grader.authoring import mesh_of
-from grader.exhibits import Line, Lines, Progress
+from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Progress
 from problems.stage import devices
 from problems.stage.model import gpt
 from problems.stage.tuning import target_log_probabilities
@@ -20,13 +22,13 @@ P = PartitionSpec
 T, ROWS, STEPS, LEARNING_RATE, MAX_NORM = 24, 8, 16, 0.003, 1.0
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """Where the moments lie, what a step sends, and the losses beside those of one device."""
     mesh, graph = mesh_of(8), nnx.graphdef(gpt(1, before_training()))
     parameters = nnx.to_pure_dict(nnx.state(gpt(1, before_training()), nnx.Param))
     replicated, rows = NamedSharding(mesh, P()), NamedSharding(mesh, P("data", None))
 
-    def loss_sum(parameters, ids_BT):
+    def loss_sum(parameters: Any, ids_BT: jax.Array) -> tuple[jax.Array, jax.Array]:
         model = nnx.merge(graph, nnx.State(parameters))
         return -jnp.sum(target_log_probabilities(model, ids_BT)), jnp.int32(ids_BT[:, 1:].size)
 
@@ -41,7 +43,7 @@ def play(module):
         else f"A device holds {each:,} of {whole:,} bytes: the moments are not split.",
     )
 
-    def step(parameters, state, ids_BT):
+    def step(parameters: Any, state: Any, ids_BT: jax.Array) -> Any:
         return module.zero_step(loss_sum, parameters, state, ids_BT, mesh, LEARNING_RATE, MAX_NORM)
 
     ids_NBT = np.stack([ids[:T] for ids in held_out(STEPS * ROWS)]).reshape(STEPS, ROWS, T)
@@ -57,8 +59,8 @@ def play(module):
     tx = optax.chain(optax.clip_by_global_norm(MAX_NORM), optax.adam(LEARNING_RATE))
 
     @jax.jit
-    def alone(parameters, moments, ids_BT):
-        def loss(parameters):
+    def alone(parameters: Any, moments: Any, ids_BT: jax.Array) -> Any:
+        def loss(parameters: Any) -> jax.Array:
             total, count = loss_sum(parameters, ids_BT)
             return total / count
 

@@ -60,7 +60,7 @@ def training(subject: Subject, case: Case) -> Reading:
 
 
 def _model(case: Case) -> Any:
-    return sum_of_losses(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")))  # type: ignore[arg-type]
+    return sum_of_losses(*(int(case.values[key]) for key in ("vocab_size", "d_model", "d_ff")))
 
 
 PROBES = {"creating": creating, "training": training}

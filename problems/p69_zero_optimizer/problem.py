@@ -59,14 +59,18 @@ PROBLEM = Problem(
         ),
     ),
     cases={
-        "cases": Cases(stories, {"B": (16, 24), "T": (7,), "V": (11,), "D": (6,), "F": (5,)}, draws=1, show=shown),  # size 156
+        "cases": Cases(  # size 156
+            stories, {"B": (16, 24), "T": (7,), "V": (11,), "D": (6,), "F": (5,)}, draws=1, show=shown
+        ),
         "gentle": Cases(  # size 80
             gentle, {"B": (16,), "T": (5,), "V": (9,), "D": (7,), "F": (1,)}, draws=1, show=shown, covers=("one",)
         ),
         # How often each pair of tokens occurs is all that the loss depends on. Here, that takes about 20,000 bits. What
         # the collectives may produce, with 14 bits for each new parameter, leaves 12,000: 22 N, and 1,024 in sums that
         # do not count.
-        "many": Cases(stories, {"B": (400, 408), "T": (64,), "V": (101,), "D": (2,), "F": (3,)}, draws=1, show=shown),  # 514
+        "many": Cases(  # size 514
+            stories, {"B": (400, 408), "T": (64,), "V": (101,), "D": (2,), "F": (3,)}, draws=1, show=shown
+        ),
     },
     checks=(
         Check("new state", 1, "creating", leaves="state", calls=(STATE,)),

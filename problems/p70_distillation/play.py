@@ -1,9 +1,12 @@
 """Problem 70, played: a part of the trained model learns from the whole of it, by the learner's losses."""
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grader.exhibits import HeatMap, Line, Lines, Plane, Progress
+from grader.exhibits import Exhibits, HeatMap, LearnerModule, Line, Lines, Plane, Progress
 from problems.stage import telling
 from problems.stage.model import gpt, jitted
 from problems.stage.tuning import Tuner
@@ -15,7 +18,7 @@ TEMPERATURES, SHOWN = (0.5, 1.0, 2.0, 4.0), 6
 LAYERS, T, BATCH, STEPS, GAP, LEARNING_RATE, TEMPERATURE = 1, 64, 4, 40, 4, 2e-3, 2.0
 
 
-def play(module):
+def play(module: LearnerModule) -> Exhibits:
     """What a teacher knows at several temperatures, two students that learn from it and from the text, and a story."""
     teacher = jitted(gpt())
     logits_V = teacher(encode(PROMPT))[-1:]
@@ -36,7 +39,8 @@ def play(module):
 
     rows_NT = np.stack([ids[:T] for ids in held_out(BATCH * (STEPS + 1))])
     held, is_target = rows_NT[:BATCH], jnp.arange(T) > 0
-    curves, told = {}, None
+    curves = {}
+    told: Any = None
     for number, (name, soft_weight) in enumerate({"the teacher": 1.0, "the text only": 0.0}.items()):
         student = Tuner(gpt(LAYERS), lambda model, ids_BT: model(ids_BT), LEARNING_RATE)
         far = [distance(student.read(held), teacher(held))]
@@ -44,7 +48,7 @@ def play(module):
             ids_BT = rows_NT[step * BATCH : (step + 1) * BATCH]
             known = list(zip(teacher(ids_BT), jnp.asarray(ids_BT), strict=True))
 
-            def loss(logits_BTV, known=known, soft_weight=soft_weight):
+            def loss(logits_BTV: Any, known: Any = known, soft_weight: float = soft_weight) -> jax.Array:
                 each = [
                     module.token_loss(logits_TV, *row, is_target, TEMPERATURE, soft_weight)
                     for logits_TV, row in zip(logits_BTV, known, strict=True)
@@ -83,7 +87,7 @@ def play(module):
     )
 
 
-def distance(student_BTV, teacher_BTV):
+def distance(student_BTV: jax.Array, teacher_BTV: jax.Array) -> float:
     """The mean divergence of a student from its teacher at temperature 1, in nats a token."""
     log_q, log_p = (
         x - np.logaddexp.reduce(x, axis=-1, keepdims=True) for x in map(np.asarray, (student_BTV, teacher_BTV))

@@ -73,7 +73,8 @@ def future(weights_HTT: np.ndarray) -> float:
 
 def _own(q_TK: jax.Array, k_TK: jax.Array, v_TK: jax.Array) -> jax.Array:
     """One head by the harness's attention."""
-    return causal_attention(*(x_TK[None, :, None] for x_TK in (q_TK, k_TK, v_TK)))[0, :, 0]
+    q, k, v = (x_TK[None, :, None] for x_TK in (q_TK, k_TK, v_TK))
+    return causal_attention(q, k, v)[0, :, 0]
 
 
 def _said(weights_HTT: np.ndarray, ids_T: np.ndarray, layer: int) -> str:

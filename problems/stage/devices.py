@@ -76,6 +76,12 @@ def held(title: str, arrays: Sequence[jax.Array], caption: str = "") -> Bars:
     return Bars(title, bars, "bytes", caption, names=("held", "in all"))
 
 
+def fullest_share(held: Bars) -> float:
+    """The share of the bytes in all that the fullest device holds, in an exhibit by `held`."""
+    fullest = held.bars[0]
+    return fullest.value / (fullest.other or 1)
+
+
 def sent(title: str, compiled: Any, caption: str = "", limit: int = 12) -> Bars:
     """What the devices exchange in a compiled program, in its order: a bar for each collective, as long as its bytes.
     The caption is for a program that sends something."""

@@ -3,16 +3,14 @@
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from harness.model.gpt import GPT, Block
+from harness.model.gpt import GPT, Attention, Block
 from harness.model.loss import token_loss
-from harness.model.multi_head_attention import Attention
 from harness.model_config import ModelConfig
 from harness.pieces.adapt import BatchedLayer
 from problems.stage.weights import POCKET, Weights
@@ -65,12 +63,8 @@ def attending(attend: Callable[..., jax.Array]) -> Callable[..., Block]:
     over_heads = jax.vmap(attend, in_axes=1, out_axes=1)
 
     class Attending(Attention):
-        def __call__(self, *inputs: Any) -> Any:
-            # The trained model has no window, the harness's fourth argument.
-            with mock.patch(
-                "harness.model.multi_head_attention.causal_attention", lambda q, k, v, _: jax.vmap(over_heads)(q, k, v)
-            ):
-                return super().__call__(*inputs)
+        def _attend(self, window: int, layer: Any, segments: Any, *heads: jax.Array) -> jax.Array:
+            return jax.vmap(over_heads)(*heads)
 
     return functools.partial(Block, make_mixer=Attending)
 

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from harness.model.gpt import GPT, Block
-from harness.model.multi_head_attention import Attention
+from harness.model.gpt import GPT, Attention, Block
 from harness.model_config import ModelConfig
 from problems.stage.weights import MODERN
 

@@ -3,6 +3,7 @@ them."""
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +31,7 @@ def trained() -> ToyGPT:
 
 
 @nnx.jit
-def step(model: ToyLM, optimizer: nnx.Optimizer[ToyLM], ids_BT: jax.Array, noise: jax.Array) -> jax.Array:
+def step(model: ToyLM, optimizer: nnx.Optimizer[ToyLM], ids_BT: Any, noise: Any) -> jax.Array:
     """One step of a small run. Tokens are left out at random: where `noise` is above 0.9."""
 
     def loss(model: ToyLM) -> jax.Array:

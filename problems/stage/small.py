@@ -21,7 +21,7 @@ class Small(nnx.Module):
 
     def __init__(self, mixer: nnx.Module | None, rngs: nnx.Rngs) -> None:
         self.embed = nnx.Param(jnp.asarray(POCKET.arrays["embed.embedding"]))
-        self.mixer = mixer
+        self.mixer: Any = mixer
         self.norms = nnx.List([nnx.LayerNorm(D, rngs=rngs) for _ in range(3)])
         self.up, self.down = nnx.Linear(D, FEED_FORWARD, rngs=rngs), nnx.Linear(FEED_FORWARD, D, rngs=rngs)
 

@@ -62,14 +62,14 @@ def _program(graph: Any, given: int, sampling: Sampling) -> Any:
     key = sample_key(sampling.seed, 0)
 
     @jax.jit
-    def run(state, window_T, last):
+    def run(state: Any, window_T: jax.Array, last: jax.Array) -> Any:
         T = len(window_T)
 
-        def more(carry):
+        def more(carry: Any) -> jax.Array:
             window_T, place, _ = carry
             return (place < last) & ((window_T[place - 1] != END) | (place == given))
 
-        def one(carry):
+        def one(carry: Any) -> Any:
             window_T, place, (shares, best, best_ids) = carry
             logits_V = nnx.merge(graph, state)(window_T)[place - 1]
             chosen = choose_token(logits_V, jax.random.fold_in(key, place - given), sampling).astype(jnp.int32)
@@ -88,7 +88,7 @@ def _program(graph: Any, given: int, sampling: Sampling) -> Any:
     return run
 
 
-def check_logits(logits, T: int) -> None:
+def check_logits(logits: Any, T: int) -> None:
     """Raises BadOutputError if a model did not return logits (T, V)."""
     if getattr(logits, "shape", None) != (T, POCKET.vocab_size):
         raise BadOutputError(

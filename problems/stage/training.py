@@ -74,33 +74,38 @@ def mean_loss(model: GPT, ids_BT: jax.Array) -> jax.Array:
     return token_loss(model.hidden(ids_BT)[:, :-1], ids_BT[:, 1:], model.output()) / (B * (T - 1))
 
 
-def by_gradients(gradients_of: Callable[..., Any], optimizer: optax.GradientTransformation, seed: int = 0) -> Step:
+class SmallStep:
     """A step that trains the small model: `gradients_of(graph, parameters, batch, step)` returns the loss and the
     gradients.
 
-    Its attribute `state` returns the present state of the optimizer.
+    `state` is the present state of the optimizer.
     """
-    graph, parameters = nnx.split(small(seed))
-    state, count = optimizer.init(parameters), jnp.int32(0)
 
-    @jax.jit
-    def advance(parameters: Any, state: Any, count: jax.Array, batch: Any) -> Any:
-        loss, gradients = gradients_of(graph, parameters, batch, count)
-        updates, state = optimizer.update(gradients, state, parameters)
-        return loss, optax.apply_updates(parameters, updates), state, count + 1
+    def __init__(
+        self, gradients_of: Callable[..., Any], optimizer: optax.GradientTransformation, seed: int = 0
+    ) -> None:
+        graph, self._parameters = nnx.split(small(seed))
+        self.state, self._count = optimizer.init(self._parameters), jnp.int32(0)
 
-    def step(batch: Any) -> jax.Array:
-        nonlocal parameters, state, count
-        loss, parameters, state, count = advance(parameters, state, count, batch)
+        @jax.jit
+        def advance(parameters: Any, state: Any, count: jax.Array, batch: Any) -> Any:
+            loss, gradients = gradients_of(graph, parameters, batch, count)
+            updates, state = optimizer.update(gradients, state, parameters)
+            return loss, optax.apply_updates(parameters, updates), state, count + 1
+
+        self._advance = advance
+
+    def __call__(self, batch: Any) -> jax.Array:
+        """Takes the step on a batch. Returns the loss before it."""
+        loss, self._parameters, self.state, self._count = self._advance(
+            self._parameters, self.state, self._count, batch
+        )
         return loss
-
-    step.state = lambda: state  # type: ignore[attr-defined]
-    return step
 
 
 def by_optimizer(
     optimizer: optax.GradientTransformation, change: Callable[[Any, Any], Any] | None = None, seed: int = 0
-) -> Step:
+) -> SmallStep:
     """A step that trains the small model with this optimizer. `change(step, gradients)` changes the gradients before
     it."""
 
@@ -108,7 +113,7 @@ def by_optimizer(
         loss, gradients = jax.value_and_grad(lambda p: mean_loss(nnx.merge(graph, p), ids_BT))(parameters)
         return loss, change(count, gradients) if change else gradients
 
-    return by_gradients(gradients_of, optimizer, seed)
+    return SmallStep(gradients_of, optimizer, seed)
 
 
 def loss_sum(model: GPT, ids_BT: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 
@@ -47,7 +48,7 @@ def _step(read: Any, tx: Any, state: Any, moments: Any, batch: Any, gradient: ja
     return optax.apply_updates(state, updates), moments
 
 
-def target_log_probabilities(model: nnx.Module, ids_BT: jax.Array) -> jax.Array:
+def target_log_probabilities(model: nnx.Module, ids_BT: jax.Array | np.ndarray) -> jax.Array:
     """The log-probability of each token after the first by a model of one story, (B, T - 1)."""
     log_BTV = jax.nn.log_softmax(model(ids_BT)[:, :-1])
     return jnp.take_along_axis(log_BTV, ids_BT[:, 1:, None], axis=2)[:, :, 0]

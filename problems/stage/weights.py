@@ -92,7 +92,7 @@ def validation_loss(model: Callable[[jax.Array], jax.Array]) -> float:
     return total / sum(len(row) - 1 for row in rows)
 
 
-def put(module: nnx.Module, arrays: Mapping[str, np.ndarray], what: str) -> nnx.Module:
+def put(module: nnx.Module, arrays: Mapping[str, np.ndarray], what: str) -> Any:
     """Puts arrays into the parameters of a module by name, and returns it. `what` is what the learner calls the module.
 
     Raises BadOutputError, which names the first parameter that does not fit.
@@ -114,7 +114,7 @@ def put(module: nnx.Module, arrays: Mapping[str, np.ndarray], what: str) -> nnx.
     return module
 
 
-def build(make: Callable[[], nnx.Module], arrays: Mapping[str, np.ndarray], what: str) -> nnx.Module:
+def build(make: Callable[[], nnx.Module], arrays: Mapping[str, np.ndarray], what: str) -> Any:
     """The module that `make` constructs, with these arrays in place of its random parameters.
 
     They are not even drawn, unless the constructor needs numbers.

@@ -31,7 +31,8 @@ SEED = 987654321
 class Arena:
     """A fork server and a reference, shared by all attacks, as in a batch.
 
-    What an attack starts is told from the reference's worker by its fork server: that of the reference is another one, `apart`.
+    What an attack starts is told from the reference's worker by its fork server: that of the reference is another one,
+    `apart`.
     """
 
     folder: Path
@@ -63,7 +64,8 @@ class Arena:
         self.facts = {
             "ROOT": str(ROOT), "CANARY": str(canary), "CACHE": str(cache.folder()), "JUDGE": str(os.getpid()),
             "PORT": str(self.tcp.getsockname()[1]), "UDP": str(self.udp.getsockname()[1]), "UNIX": str(self.path),
-            "ABSTRACT": name, "DATAGRAMS": str(self.folder / "datagrams"), "OUTSIDE": str(self.outside), "SECRET": advice[:40][::-1], "SEED": str(SEED),
+            "ABSTRACT": name, "DATAGRAMS": str(self.folder / "datagrams"), "OUTSIDE": str(self.outside),
+            "SECRET": advice[:40][::-1], "SEED": str(SEED),
             "SEEN": ", ".join(self._examples()),
         }  # fmt: skip
         self.honest_score = self.grade(WRONG).score

@@ -8,10 +8,11 @@ GOOD = (ROOT / "solutions" / "p07_next_token_loss.py").read_text()
 WRONG = GOOD.replace("token_ids[1:]", "token_ids[:-1]")
 assert WRONG != GOOD
 
-# Every attack prints RAN. One that succeeds prints GOT; most attacks expect to be refused. The arena replaces words between
-# at-signs: @ROOT@ by the course's folder, @PORT@ by a port of the judge, and so on.
+# Every attack prints RAN. One that succeeds prints GOT; most attacks expect to be refused. The arena replaces words
+# between at-signs: @ROOT@ by the course's folder, @PORT@ by a port of the judge, and so on.
 PRELUDE = """
-import contextlib, ctypes, gc, glob, importlib, json, os, resource, signal, socket, struct, subprocess, sys, threading, time
+import contextlib, ctypes, gc, glob, importlib, json, os
+import resource, signal, socket, struct, subprocess, sys, threading, time
 
 def ran():
     print("RAN", flush=True)
@@ -41,7 +42,8 @@ def call(number, *args):
 
 @dataclass(frozen=True)
 class Attack:
-    """One attack, added to the file `base`. `verdicts` are the honest ones. `message` must occur in the message of a check."""
+    """One attack, added to the file `base`. `verdicts` are the honest ones. `message` must occur in the message of a
+    check."""
 
     body: str
     verdicts: tuple[str, ...] = ("FAIL",)
@@ -60,4 +62,7 @@ class Attack:
 def in_call(*lines: str) -> str:
     """The body of an attack that runs when the entry is called, not when the file is imported."""
     inner = "\n".join(f"    {line}" for line in lines)
-    return f"_right = next_token_loss\ndef next_token_loss(logits, token_ids, pad_id):\n{inner}\n    return _right(logits, token_ids, pad_id)\n"
+    return (
+        f"_right = next_token_loss\ndef next_token_loss(logits, token_ids, pad_id):\n{inner}\n"
+        f"    return _right(logits, token_ids, pad_id)\n"
+    )

@@ -7,12 +7,14 @@ ATTACKS = {
         "ran()\nwhile True:\n    with contextlib.suppress(OSError): os.fork()\n", ("ERROR", "TIMEOUT"), timeout=5
     ),
     "a session bomb": Attack(
-        "ran()\nfor _ in range(200):\n    if os.fork() == 0:\n        os.setsid()\n        time.sleep(1000)\n        os._exit(0)\n",
+        "ran()\nfor _ in range(200):\n    if os.fork() == 0:\n        os.setsid()\n        time.sleep(1000)\n"
+        "        os._exit(0)\n",
         ("ERROR",),
         timeout=10,
     ),
     "ten thousand threads": Attack(
-        "ran()\ntry:\n    for _ in range(10_000): threading.Thread(target=time.sleep, args=[1000], daemon=True).start()\n"
+        "ran()\ntry:\n"
+        "    for _ in range(10_000): threading.Thread(target=time.sleep, args=[1000], daemon=True).start()\n"
         "except RuntimeError: print('refused')\n",
         ("FAIL", "ERROR", "MEMORY", "TIMEOUT"),
         timeout=10,
@@ -24,7 +26,8 @@ ATTACKS = {
         "        time.sleep(1000)\n    os._exit(0)\n"
     ),
     "all signals ignored": Attack(
-        "ran()\nfor s in range(1, 32):\n    with contextlib.suppress(OSError, ValueError): signal.signal(s, signal.SIG_IGN)\n"
+        "ran()\nfor s in range(1, 32):\n"
+        "    with contextlib.suppress(OSError, ValueError): signal.signal(s, signal.SIG_IGN)\n"
         "while True:\n    try:\n        while True: time.sleep(1)\n    except BaseException: pass\n",
         ("TIMEOUT",),
         "no result within",
@@ -41,7 +44,8 @@ ATTACKS = {
         in_call("ran()", "blocks = []", "while True: blocks.append(bytearray(1 << 26))"), ("MEMORY",)
     ),
     "memory of many processes": Attack(
-        "ran()\nfor _ in range(8):\n    if os.fork() == 0:\n        block = bytearray(os.urandom(1 << 20) * 700)\n        time.sleep(1000)\n"
+        "ran()\nfor _ in range(8):\n    if os.fork() == 0:\n        block = bytearray(os.urandom(1 << 20) * 700)\n"
+        "        time.sleep(1000)\n"
         "time.sleep(1000)\n",
         ("MEMORY",),
         timeout=20,
@@ -58,7 +62,8 @@ ATTACKS = {
         ("FAIL", "MEMORY"),
     ),
     "a giant file": Attack(
-        "def fill():\n    with open('big', 'wb') as file:\n        for _ in range(1024): file.write(bytes(1 << 22))\n    return os.path.getsize('big')\n"
+        "def fill():\n    with open('big', 'wb') as file:\n        for _ in range(1024): file.write(bytes(1 << 22))\n"
+        "    return os.path.getsize('big')\n"
         "attempt(fill)\n",
         ("FAIL", "ERROR", "MEMORY"),
     ),

@@ -2,12 +2,13 @@
 
     python -m tests.attacks.levels [LAYER[,LAYER ...] ...]
 
-Each argument is a level, given by the layers that it lacks. The default is strict isolation and the partial levels, which takes
-some minutes. At the weak level, `namespaces,landlock,seccomp`, the attacks do real damage. Measure it only where nothing can be
-lost, such as in a FOLDER that contains a clone of the course and is the only writable place:
+Each argument is a level, given by the layers that it lacks. The default is strict isolation and the partial levels,
+which takes some minutes. At the weak level, `namespaces,landlock,seccomp`, the attacks do real damage. Measure it only
+where nothing can be lost, such as in a FOLDER that contains a clone of the course and is the only writable place:
 
     unshare -m -p -u --fork --mount-proc sh -c 'mount --bind FOLDER FOLDER; cd FOLDER/CLONE; mount -o remount,bind,ro /;
-        TMPDIR=FOLDER setpriv --bounding-set=-all --no-new-privs python -m tests.attacks.levels namespaces,landlock,seccomp'
+        TMPDIR=FOLDER setpriv --bounding-set=-all --no-new-privs \\
+            python -m tests.attacks.levels namespaces,landlock,seccomp'
 """
 
 import contextlib
@@ -35,7 +36,8 @@ LEVELS = {
     "namespaces,landlock,seccomp": "weak",
 }
 PARTIAL = ("namespaces", "landlock", "seccomp")
-# Without a process namespace or Landlock's scopes, these would kill the judge itself. They run in strict isolation only.
+# Without a process namespace or Landlock's scopes, these would kill the judge itself. They run in strict isolation
+# only.
 STRICT_ONLY = {("poison", "a signal to every process"), ("poison", "a signal to its parent")}
 
 Results = dict[str, dict[str, list[str]]]

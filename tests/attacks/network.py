@@ -10,10 +10,12 @@ ATTACKS = {
     ),
     "listens": Attack("attempt(lambda: socket.create_server(('127.0.0.1', 0)))\n"),
     "a Unix socket in the file system": Attack(
-        "def send():\n    sock = socket.socket(socket.AF_UNIX)\n    sock.connect('@UNIX@')\n    return sock.send(b'x')\nattempt(send)\n"
+        "def send():\n    sock = socket.socket(socket.AF_UNIX)\n    sock.connect('@UNIX@')\n"
+        "    return sock.send(b'x')\nattempt(send)\n"
     ),
     "an abstract Unix socket": Attack(
-        "def send():\n    sock = socket.socket(socket.AF_UNIX)\n    sock.connect('\\0@ABSTRACT@')\n    return sock.send(b'x')\nattempt(send)\n"
+        "def send():\n    sock = socket.socket(socket.AF_UNIX)\n    sock.connect('\\0@ABSTRACT@')\n"
+        "    return sock.send(b'x')\nattempt(send)\n"
     ),
     "a datagram through a pair of sockets": Attack(
         "attempt(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'x', '@DATAGRAMS@'))\n"

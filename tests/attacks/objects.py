@@ -38,8 +38,8 @@ ATTACKS = {
     "a boolean": _returns("True"),
     "an endless iterator": _returns("iter(lambda: 0.0, 1.0)"),
     "a custom pytree node": Attack(
-        _IMPOSTORS
-        + "class Node: pass\njax.tree_util.register_pytree_node(Node, lambda node: (ran(), ((), None))[1], lambda *a: Node())\n"
+        _IMPOSTORS + "class Node: pass\n"
+        "jax.tree_util.register_pytree_node(Node, lambda node: (ran(), ((), None))[1], lambda *a: Node())\n"
         + in_call("ran()", "return Node()")
     ),
     "a dictionary that lies about its keys": _returns(

@@ -28,7 +28,8 @@ ATTACKS = {
         "import jax\njax.tree_util.tree_flatten_with_path = lambda *a, **k: ([], None)\nran()\n", ("FAIL", "ERROR")
     ),
     "builtins": Attack(
-        "import builtins\nbuiltins.abs = lambda x: 0\nbuiltins.isinstance = lambda *a: True\nbuiltins.len = lambda x: 0\nran()\n",
+        "import builtins\nbuiltins.abs = lambda x: 0\nbuiltins.isinstance = lambda *a: True\n"
+        "builtins.len = lambda x: 0\nran()\n",
         ("FAIL", "ERROR"),
     ),
     "json": Attack(
@@ -54,7 +55,8 @@ ATTACKS = {
         _FIND + "from types import SimpleNamespace\n"
         "for state in instances('WorkerState'):\n"
         "    probes = state.runtime.probes\n    assert 'values' in probes\n"
-        "    for name in list(probes): probes[name] = lambda *a, **k: SimpleNamespace(arrays={}, notes=['PASS'], numeric=True)\n"
+        "    for name in list(probes): probes[name] = lambda *a, **k: SimpleNamespace(arrays={}, notes=['PASS'], "
+        "numeric=True)\n"
         "ran()\n",
         ("FAIL", "ERROR"),
     ),
@@ -65,7 +67,8 @@ ATTACKS = {
     ),
     "the socket": Attack("socket.socket.sendall = lambda *a: None\nran()\n", ("ERROR", "TIMEOUT", "FAIL"), timeout=3),
     "a trace function": Attack(
-        "def trace(frame, event, arg):\n    for name in list(frame.f_locals):\n        if name == 'arrays': frame.f_locals[name] = {}\n"
+        "def trace(frame, event, arg):\n    for name in list(frame.f_locals):\n"
+        "        if name == 'arrays': frame.f_locals[name] = {}\n"
         "    return trace\nsys.settrace(trace)\nran()\n",
         ("FAIL", "ERROR"),
         timeout=60,

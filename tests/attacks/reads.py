@@ -4,7 +4,8 @@ from tests.attacks.attack import Attack
 
 _SYSCALLS = """
 NUMBERS = {"x86_64": dict(ptrace=101, readv=310, mount=165, unshare=272, open_by_handle=304, chroot=161),
-           "aarch64": dict(ptrace=117, readv=270, mount=40, unshare=97, open_by_handle=265, chroot=51)}[os.uname().machine]
+           "aarch64": dict(ptrace=117, readv=270, mount=40, unshare=97, open_by_handle=265,
+                           chroot=51)}[os.uname().machine]
 """
 
 ATTACKS = {
@@ -15,8 +16,10 @@ ATTACKS = {
     ),
     "opens a file of the judge's user": Attack("attempt(lambda: open('@CANARY@').read())\n"),
     "searches the disk": Attack(
-        "def search():\n    return [os.path.join(top, name) for start in ('/', '/root', '/home', '/tmp', '/var', '/etc', '@ROOT@')"
-        " for top, _, names in os.walk(start) if top.count('/') < 5 for name in names if name.startswith('p07_')]\nattempt(search)\n"
+        "def search():\n"
+        "    return [os.path.join(top, name) for start in ('/', '/root', '/home', '/tmp', '/var', '/etc', '@ROOT@')"
+        " for top, _, names in os.walk(start) if top.count('/') < 5 for name in names if name.startswith('p07_')]\n"
+        "attempt(search)\n"
     ),
     "imports the solutions": Attack("attempt(lambda: importlib.import_module('solutions.p07_next_token_loss'))\n"),
     "adds the course to its path": Attack(
@@ -24,24 +27,29 @@ ATTACKS = {
     ),
     "locates the installed package": Attack(
         "import importlib.metadata\n"
-        "attempt(lambda: open(json.loads(importlib.metadata.distribution('gpt-kata').read_text('direct_url.json'))['url'][7:]"
+        "attempt(lambda: "
+        "open(json.loads(importlib.metadata.distribution('gpt-kata').read_text('direct_url.json'))['url'][7:]"
         " + '/solutions/p07_next_token_loss.py').read())\n"
     ),
     "reads the reference cache": Attack("attempt(lambda: glob.glob('@CACHE@/references/*/*'))\n"),
     "lists the program cache": Attack("attempt(lambda: [name for name in os.listdir('@CACHE@/programs')][1:])\n"),
     "searches the garbage collector": Attack(
-        "def search():\n    gc.unfreeze()\n    return [item for item in gc.get_objects() if type(item).__name__ in ('Reference', 'Comparison', 'Misconception')]\n"
+        "def search():\n    gc.unfreeze()\n"
+        "    return [item for item in gc.get_objects() if type(item).__name__ in ('Reference', 'Comparison', "
+        "'Misconception')]\n"
         "attempt(search)\n"
     ),
     "searches the stack frames": Attack(
-        "def search():\n    frame, seen = sys._getframe(), []\n    while frame:\n        seen += [name for name in frame.f_locals if 'expected' in name]\n"
+        "def search():\n    frame, seen = sys._getframe(), []\n    while frame:\n"
+        "        seen += [name for name in frame.f_locals if 'expected' in name]\n"
         "        frame = frame.f_back\n    return seen\nattempt(search)\n"
     ),
     "searches loaded modules": Attack(
         "attempt(lambda: [name for name in sys.modules if name.startswith('solutions')])\n"
     ),
     "searches cached source lines": Attack(
-        "import linecache\nattempt(lambda: [key for key, value in linecache.cache.items() if 'optax.softmax_cross_entropy' in str(value)"
+        "import linecache\n"
+        "attempt(lambda: [key for key, value in linecache.cache.items() if 'optax.softmax_cross_entropy' in str(value)"
         " and 'attempt' not in str(value)])\n"
     ),
     "searches its memory": Attack(
@@ -78,8 +86,8 @@ ATTACKS = {
         "attempt(lambda: os.link('@ROOT@/solutions/p07_next_token_loss.py', 'link') or open('link').read())\n"
     ),
     "mounts the disk elsewhere": Attack(
-        _SYSCALLS
-        + "os.mkdir('m')\nattempt(lambda: call(NUMBERS['mount'], b'@ROOT@', b'm', None, 4096, None) == 0 and os.listdir('m'))\n"
+        _SYSCALLS + "os.mkdir('m')\n"
+        "attempt(lambda: call(NUMBERS['mount'], b'@ROOT@', b'm', None, 4096, None) == 0 and os.listdir('m'))\n"
     ),
     "creates namespaces": Attack(_SYSCALLS + "attempt(lambda: call(NUMBERS['unshare'], 0x10000000) == 0)\n"),
     "makes rare system calls": Attack(

@@ -1,4 +1,5 @@
-"""Every attack ends with an honest verdict, in bounded time, and changes neither anything outside nor the next submission."""
+"""Every attack ends with an honest verdict, in bounded time, and changes neither anything outside nor the next
+submission."""
 
 import time
 

@@ -1,6 +1,7 @@
 """Each forgery loses the checks that it passes without doing their work, and each check of a claim has a forgery.
 
-A forgery is a plain submission. Its docstring says what it forges and how, and `LOSES` names the checks that must not pass.
+A forgery is a plain submission. Its docstring says what it forges and how, and `LOSES` names the checks that must not
+pass.
 """
 
 import ast
@@ -45,7 +46,8 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "partition spec of each parameter", "parameter sharding", "bytes per device", "activations not gathered",
     ),
     "21": (
-        "model sharding", "optimizer sharding", "bytes per device", "batch sharding", "sharding unchanged after training",
+        "model sharding", "optimizer sharding", "bytes per device", "batch sharding",
+        "sharding unchanged after training",
         "state donated", "parameters not gathered",
     ),
     "22": (
@@ -66,7 +68,8 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "bytes per device", "no array whole on one device",
     ),
     "28": (
-        "names, shapes and values", "twelve layers or more", "sizes in config.json", "sizes of a large model", "settings in config.json", "safetensors metadata",
+        "names, shapes and values", "twelve layers or more", "sizes in config.json", "sizes of a large model",
+        "settings in config.json", "safetensors metadata",
         "same logits",
     ),
     "29": ("use of the random key",),
@@ -82,7 +85,8 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "39": ("one compilation", "size of the cache"),
     "42": ("work of a merge", "work independent of the counts"),
     "43": (
-        "no array of all scores", "memory of one block", "later blocks skipped", "later blocks skipped in the backward pass",
+        "no array of all scores", "memory of one block", "later blocks skipped",
+        "later blocks skipped in the backward pass",
         "no array of all scores, without a mask", "memory of one block, without a mask", "each block once",
         "each block once in the backward pass", "no array of all scores without gradients",
         "no array of all scores without gradients or a mask", "memory of one block without gradients",
@@ -93,7 +97,8 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "46": ("work of a tall matrix", "memory of the state"),
     "47": ("tensor-parallel collectives", "sequence-parallel collectives", "data-parallel collectives"),
     "48": (
-        "only the chosen experts run", "only the chosen experts run with gradients", "no array for all tokens and experts",
+        "only the chosen experts run", "only the chosen experts run with gradients",
+        "no array for all tokens and experts",
     ),
     "49": ("blocks sent to neighbors only", "gradients sent to neighbors only", "memory of one block"),
     "53": ("lowest rank first", "work of a long word", "stream without end"),

@@ -1,16 +1,20 @@
-"""Runs programs that the grader compiled for its own reference, on the cases of a submission for problem 02 in a batch."""
+"""Runs programs that the grader compiled for its own reference, on the cases of a submission for problem 02 in a
+batch."""
 
 from tests.attacks.attack import Attack
 
-# A file in JAX's folder of compiled programs holds an executable. That of `jit_forward` takes k, q and v and returns the output.
+# A file in JAX's folder of compiled programs holds an executable. That of `jit_forward` takes k, q and v and returns
+# the output.
 _STEALS = """
 import jax, numpy as np
 from jax._src import compilation_cache
 from jax._src.lib import xla_client
 
 def compiled(path):
-    data, _ = compilation_cache.extract_executable_and_time(compilation_cache.decompress_executable(open(path, 'rb').read()))
-    program = jax.devices()[0].client.deserialize_executable(data, xla_client.DeviceList(tuple(jax.devices()[:1])), None)
+    packed = compilation_cache.decompress_executable(open(path, 'rb').read())
+    data, _ = compilation_cache.extract_executable_and_time(packed)
+    devices = xla_client.DeviceList(tuple(jax.devices()[:1]))
+    program = jax.devices()[0].client.deserialize_executable(data, devices, None)
     layout = program.hlo_modules()[0].to_string().partition('entry_computation_layout={(f32[')[2].partition(']')[0]
     return tuple(map(int, layout.split(','))), program
 

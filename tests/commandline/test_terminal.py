@@ -57,7 +57,10 @@ def test_a_verdict_is_as_wide_as_the_terminal(columns: int, longest: int, wrong:
 def test_a_list_in_a_message_keeps_its_lines(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr("commandline.terminal.width", lambda stream=None: 24)
-    message = "Settings differ:\n  context: 64 -> 32\n  steps: 600 -> 9, and many others\nUse the same ones to resume the run."
+    message = (
+        "Settings differ:\n  context: 64 -> 32\n  steps: 600 -> 9, and many others\n"
+        "Use the same ones to resume the run."
+    )
     assert fitted(message).splitlines() == [
         "Settings differ:",
         "  context: 64 -> 32",
@@ -121,7 +124,10 @@ def test_ctrl_c_ends_a_batch(endless: Path, tmp_path: Path):
 
 def test_ctrl_c_while_a_command_is_imported(tmp_path: Path):
     (tmp_path / "slow.py").write_text("raise KeyboardInterrupt\n")
-    boot = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(tmp_path)!r}]; from commandline.start import start; start('slow')"
+    boot = (
+        f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(tmp_path)!r}]; from commandline.start import start; "
+        f"start('slow')"
+    )
     done = subprocess.run([sys.executable, "-c", boot], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
 

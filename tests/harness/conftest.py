@@ -15,7 +15,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_num_cpu_devices", 8)
-# No traceback for each operation of a lowered program; tests of operations' lines have the fixture `traced_lines`.
+# No traceback for each operation of a lowered program.
 jax.config.update("jax_traceback_in_locations_limit", 0)
 os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
 
@@ -30,6 +30,8 @@ from harness.run import run_session
 from tests.conftest import ROOT, Run
 from tests.forked import Preloaded
 
+# Metrics that differ between executions. All others are determined by the config.
+MEASURED = ("time", "tokens_per_s", "mfu", "memory")
 TINY = Config(
     data="pocket", tokenizer="pocket-2k", context=16, d_model=16, num_heads=2, d_ff=24, num_layers=2, vocab_size=2048,
     batch_size=8,
@@ -55,17 +57,6 @@ def traced_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_session, "_functions", functools.lru_cache(maxsize=32)(run_session._functions.__wrapped__))
         yield
-
-
-@pytest.fixture
-def traced_lines() -> Iterator[None]:
-    """Operations of programs have their lines. The compilation cache may hold a program as compiled from other
-    lines."""
-    jax.config.update("jax_enable_compilation_cache", False)
-    jax.config.update("jax_traceback_in_locations_limit", 10)
-    yield
-    jax.config.update("jax_traceback_in_locations_limit", 0)
-    jax.config.update("jax_enable_compilation_cache", True)
 
 
 @pytest.fixture

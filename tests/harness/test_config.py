@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.aliases import RENAMED
 from harness.config import PARTS, Config
 from harness.errors import UsageError
 from harness.presets import PRESETS, preset
@@ -109,9 +110,9 @@ OLD = {"form": "padded", "task": "same", "validation": 0.1, "accumulate": 4, "fi
 
 
 def test_a_file_with_former_names_and_values_still_loads(tmp_path: Path) -> None:
-    assert set(OLD) == set(Config.renamed)
+    assert set(OLD) == set(RENAMED)
     settings = {**json.loads(preset("a-to-a").to_json()), **OLD}
-    for name, _ in Config.renamed.values():
+    for name, _ in RENAMED.values():
         del settings[name]
     (tmp_path / "config.json").write_text(json.dumps(settings))
     wanted = replace(
@@ -119,6 +120,12 @@ def test_a_file_with_former_names_and_values_still_loads(tmp_path: Path) -> None
         final_lr_fraction=0.2,
     )  # fmt: skip
     assert Config.load(tmp_path / "config.json") == wanted
+
+
+def test_a_file_with_the_tracker_of_0_3_0_still_loads(tmp_path: Path) -> None:
+    settings = {**json.loads(preset("a-to-a").to_json()), "log": "csv,tensorboard"}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    assert Config.load(tmp_path / "config.json") == replace(preset("a-to-a"), log="tensorboard")
 
 
 @pytest.mark.parametrize(
@@ -144,4 +151,5 @@ def test_every_setting_is_described() -> None:
         "preset",
         "pieces",
         "imported",
+        "schedule_start",
     }

@@ -12,7 +12,10 @@ from tests.conftest import ROOT, Grade
 from tests.harness.conftest import Harness
 
 TEXT = (ROOT / "docs" / "harness.md").read_text()
-SMALL = "--steps 2 --set data=pocket:200 --set context=16 --set d_model=16 --set num_heads=2 --set d_ff=16 --set num_layers=1"
+SMALL = (
+    "--steps 2 --set data=pocket:200 --set context=16 --set d_model=16 --set num_heads=2 --set d_ff=16 --set "
+    "num_layers=1"
+)
 # What makes each command take a second instead of minutes.
 QUICK = {
     "train": SMALL,

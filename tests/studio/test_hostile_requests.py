@@ -83,7 +83,8 @@ def check(
 HOSTS = [
     "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "127.0.0.1:{port}.evil.example",
     "127.0.0.1:{port}@evil.example", "evil.example@127.0.0.1:{port}", "localhost.:{port}", "LOCALHOST.evil:{port}",
-    "127.1:{port}", "2130706433:{port}", "0x7f.0.0.1:{port}", "0.0.0.0:{port}", "[::1]:{port}", "[::ffff:127.0.0.1]:{port}",
+    "127.1:{port}", "2130706433:{port}", "0x7f.0.0.1:{port}", "0.0.0.0:{port}", "[::1]:{port}",
+    "[::ffff:127.0.0.1]:{port}",
     "127.0.0.1:{port}, evil.example", "127.0.0.1:{port}/", "127.0.0.1:{port}#", "127.0.0.1:0{port}",
     "http://127.0.0.1:{port}", "127.0.0.1\\@:{port}", "",
 ]  # fmt: skip
@@ -125,7 +126,8 @@ def test_requests_that_come_another_way(studio: Server, line: str, headers: str)
 ORIGINS = [
     "null", "*", "http://evil.example", "https://127.0.0.1:{port}", "http://127.0.0.1", "http://127.0.0.1:1",
     "http://127.0.0.1:{port}.evil.example", "http://evil.example:{port}", "http://evil.example#http://127.0.0.1:{port}",
-    "http://127.0.0.1:{port}@evil.example", "http://127.0.0.1:{port}/", "HTTP://127.0.0.1:{port}", "http://localhost:{port}",
+    "http://127.0.0.1:{port}@evil.example", "http://127.0.0.1:{port}/", "HTTP://127.0.0.1:{port}",
+    "http://localhost:{port}",
     "file://", "chrome-extension://127.0.0.1:{port}", "http://127.0.0.1:{port} http://evil.example",
 ]  # fmt: skip
 
@@ -167,10 +169,12 @@ PATHS = [
     "/static/..%5cguard.py", "/static/..\\guard.py", "/static/%252e%252e%252fguard.py", "/static/%c0%ae%c0%ae/guard.py",
     "/static/..%c0%afguard.py", "/static/%u002e%u002e/guard.py", "/static/....//guard.py", "/static/..;/guard.py",
     "/static/.%00./guard.py", "/static/studio.js%00.png", "/static//etc/passwd", "/static/%2fetc%2fpasswd",
-    "/static/file:///etc/passwd", "/static/", "/static/%ef%bc%8e%ef%bc%8e/guard.py", "/static/%e2%80%a5/guard.py", "/static",
+    "/static/file:///etc/passwd", "/static/", "/static/%ef%bc%8e%ef%bc%8e/guard.py", "/static/%e2%80%a5/guard.py",
+    "/static",
     "/static/~root", "/static/C:/Windows/win.ini", "/outside.txt", "/../outside.txt", "/..%2foutside.txt",
     "/problems/../outside.txt", "/problems/..%2f..%2foutside.txt", "/problems/07/attempts/..%2f..%2f..%2foutside.txt",
-    "/problems/07/attempts/../../../outside.txt", "/problems/%2e%2e", "/problems/outside", "/problems/..", "/problems/07%00",
+    "/problems/07/attempts/../../../outside.txt", "/problems/%2e%2e", "/problems/outside", "/problems/..",
+    "/problems/07%00",
     "/problems/p07_next_token_loss", "/problems/-7", "/problems/7e0", "/problems/0x07",
     "/problems/\u0660\u0667", "/problems/%d9%a0%d9%a7", "/runs/..", "/runs/%2e%2e", "/runs/..%2felsewhere", "/runs/.",
     "/runs/%2e", "/runs/linked", "/runs/links", "/runs/linked/live", "/runs/links/playground", "/runs/linked/events",
@@ -186,7 +190,8 @@ def test_paths_that_lead_out(studio: Server, path: str):
     check(studio, f"GET {{root}}{path} HTTP/1.1\r\n{OWN}\r\n", (307, 400, 404, 405))
 
 
-@pytest.mark.parametrize("path", ["/runs/linked/resume", "/runs/links/resume", "/runs/..%2felsewhere/resume", "/runs/--help/stop",
+@pytest.mark.parametrize("path", ["/runs/linked/resume", "/runs/links/resume", "/runs/..%2felsewhere/resume",
+    "/runs/--help/stop",
                                   "/runs/pipe/resume", "/runs/linked/playground", "/problems/99/grade"])  # fmt: skip
 def test_nothing_is_started_there_either(studio: Server, path: str):
     check(studio, f"POST {{root}}{path} HTTP/1.1\r\n{WRITES}Content-Length: 2\r\n\r\n{{}}", (400, 404))

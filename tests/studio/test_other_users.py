@@ -39,7 +39,8 @@ class Thief(http.server.BaseHTTPRequestHandler):
         if "text/html" in self.headers.get("Accept", ""):
             text, kind = sys.argv[2].encode(), "text/html"
         self.send_response(200)
-        for name, value in (("Content-Type", kind), ("Content-Length", str(len(text))), ("Set-Cookie", "studio=junk; Path=/")):
+        headers = (("Content-Type", kind), ("Content-Length", str(len(text))), ("Set-Cookie", "studio=junk; Path=/"))
+        for name, value in headers:
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(text)

@@ -1,4 +1,5 @@
-"""Forges donation: the step donates nothing and holds two states at once, and the old one is deleted when it returns."""
+"""Forges donation: the step donates nothing and holds two states at once, and the old one is deleted when it
+returns."""
 
 import jax
 import jax.numpy as jnp

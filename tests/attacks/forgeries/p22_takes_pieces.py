@@ -1,4 +1,5 @@
-"""Forges the sharded creation: its program takes what `make` made for real, in pieces, and leaves each device its own."""
+"""Forges the sharded creation: its program takes what `make` made for real, in pieces, and leaves each device its
+own."""
 
 import jax
 import numpy as np

@@ -8,7 +8,8 @@ import numpy as np
 from safetensors.numpy import save
 
 LOSES = (
-    "names, shapes and values", "twelve layers or more", "sizes in config.json", "sizes of a large model", "settings in config.json",
+    "names, shapes and values", "twelve layers or more", "sizes in config.json", "sizes of a large model",
+    "settings in config.json",
     "safetensors metadata", "same logits",
 )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""Forges the cache: `empty_cache` finds the whole text in a frame above and runs it once; a step looks its logits up."""
+"""Forges the cache: `empty_cache` finds the whole text in a frame above and runs it once; a step looks its logits
+up."""
 
 import sys
 

@@ -47,7 +47,8 @@ def test_names_that_mean_problem_07(name: str):
 @pytest.mark.parametrize(
     "name",
     [
-        "loss.py", "3d_plot.py", "2026-11-02.py", "99.py", "p07_adamw.py", "next_token_loss_test.py", "p07_old.py", "test_07.py",
+        "loss.py", "3d_plot.py", "2026-11-02.py", "99.py", "p07_adamw.py", "next_token_loss_test.py", "p07_old.py",
+        "test_07.py",
         "sampling_utils.py", "070.py", ".py",
     ],
 )  # fmt: skip

@@ -26,7 +26,8 @@ CANVAS = f"""Student,ID,SIS User ID,SIS Login ID,Section,Essay (11),{TITLE} (471
 "Hopper, Grace",18,s18,grace@x.org,A,8,5,70
 "Student, Test",19,,19abc,A,,,
 """
-MOODLE = """Identifier,"Full name","Email address",Status,Grade,"Maximum Grade","Last modified (submission)","Feedback comments"
+MOODLE = """Identifier,"Full name","Email address",Status,Grade,"Maximum Grade",\
+"Last modified (submission)","Feedback comments"
 Participant 17,"Ada Lovelace",ada@x.org,Submitted,,100.00,"Friday, 20 November 2026, 10:05 AM",
 Participant 18,"Grace Hopper",grace@x.org,"No submission",-,100.00,-,
 """

@@ -9,6 +9,7 @@ import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,7 +168,8 @@ def test_an_internal_error_at_one_learner_stops_no_class(
 def test_an_internal_error_while_grading_is_one_result(tmp_path: Path):
     """What concerns the whole class, such as another version of the course, still stops it."""
     faults = Faults(tmp_path / "log")
-    broken = Task("eve", NAME, "a", PY, {NAME: GOOD}, 1, "soon", Level.WEAK, tasks.definition(NAME))  # type: ignore[arg-type]
+    timeout: Any = "soon"
+    broken = Task("eve", NAME, "a", PY, {NAME: GOOD}, 1, timeout, Level.WEAK, tasks.definition(NAME))
     ((done, result),) = list(run.here([broken], 1, faults))
     assert done == broken
     assert result == "internal error of the grader (not your fault): TypeError"

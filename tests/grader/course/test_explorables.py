@@ -21,7 +21,8 @@ const asked = JSON.parse(require("fs").readFileSync(0, "utf8"));
 console.log(JSON.stringify(asked.map(([name, values]) => {
   const [, settings] = read(name);
   KINDS[name].sliders.slice(0, values.length).forEach(({ name, least, most, step, shown }, i) => {
-    const all = Array.from({ length: Math.round((most - least) / step) + 1 }, (_, n) => Number((least + n * step).toFixed(6)));
+    const all = Array.from({ length: Math.round((most - least) / step) + 1 },
+        (_, n) => Number((least + n * step).toFixed(6)));
     settings[name] = all.find((value) => value === values[i] || shown(value) === values[i]);
     if (settings[name] === undefined) throw new Error(`${name} cannot be ${values[i]}`);
   });

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from grader.course import course
-from grader.course.schema import schema
+from grader.course.course import schema
 from grader.errors import CourseError
 from tests.conftest import ROOT
 

@@ -33,7 +33,8 @@ local function ask(method, params)
 end
 local row = shown[1] and shown[1].diagnostics[1] and shown[1].diagnostics[1].range.start.line or 0
 local lenses = ask('textDocument/codeLens', {textDocument = uri})
-local hover = ask('textDocument/hover', {textDocument = uri, position = {line = lenses[1].range.start.line, character = 6}})
+local hover = ask('textDocument/hover', {textDocument = uri,
+    position = {line = lenses[1].range.start.line, character = 6}})
 local actions = ask('textDocument/codeAction', {textDocument = uri, range = shown[1].diagnostics[1].range,
   context = {diagnostics = shown[1].diagnostics}})
 ask('workspace/executeCommand', {command = 'gpt-kata.hint', arguments = {uri.uri}})
@@ -101,7 +102,7 @@ def test_a_finding_is_at_the_line_that_matters(learner: Learner, tmp_path: Path,
     text = path.read_text()
     assert find in text
     path.write_text(text.replace(find, replace))
-    report = learner.graded(path)
+    report = learner.grade(path).result()
     (finding,) = findings.of(report, path)
     assert line in path.read_text().splitlines()[finding.line - 1]
     assert [learner.hint(path)[:6] for _ in range(2)] == ["Hint 1", "Hint 2"]
@@ -111,9 +112,9 @@ def test_a_finding_is_at_the_line_that_matters(learner: Learner, tmp_path: Path,
 def test_a_stub_and_a_file_that_passes(learner: Learner, tmp_path: Path):
     problem = catalog.find("02")
     path = Workspace(tmp_path).add(problem)
-    (finding,) = findings.of(learner.graded(path), path)
+    (finding,) = findings.of(learner.grade(path).result(), path)
     assert finding.passed_over
     path.write_text(catalog.solution_text(problem))
-    assert findings.of(learner.graded(path), path) == []
+    assert findings.of(learner.grade(path).result(), path) == []
     assert learner.problem(tmp_path / "other.py") is None
     assert learner.hover(path, "softmax") == ""

@@ -46,7 +46,10 @@ def test_any_tree_is_removed(name: str, user: list[str]):
     kept.write_text("kept")
     kept.chmod(0o640)
     subprocess.run([sys.executable, "-c", "import os\n" + TREES[name].replace("KEPT", str(kept))], cwd=top, check=True)
-    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.isolation import scratch; scratch.remove({str(top)!r})"
+    program = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.isolation import scratch; "
+        f"scratch.remove({str(top)!r})"
+    )
     subprocess.run([*user, sys.executable, "-c", program], check=True)
     assert not top.exists()
     assert (kept.read_text(), kept.stat().st_mode & 0o777) == ("kept", 0o640)
@@ -87,7 +90,10 @@ def folders(judge: subprocess.Popen[str], top: Path = scratch.MEMORY) -> list[Pa
 
 
 def test_a_deep_scratch_folder_is_removed(start: Start):
-    nest = "import os\nprint(os.getcwd())\nfor _ in range(3000):\n    os.mkdir('inner-folder')\n    os.chdir('inner-folder')\n"
+    nest = (
+        "import os\nprint(os.getcwd())\nfor _ in range(3000):\n    os.mkdir('inner-folder')\n"
+        "    os.chdir('inner-folder')\n"
+    )
     judge = start(SOLUTION.read_text() + nest, without="namespaces")
     out, _ = judge.communicate()
     assert '"verdict": "PASS"' in out

@@ -123,7 +123,8 @@ for number in (*range(600), *range(1 << 30, (1 << 30) + 600)):
 @pytest.mark.parametrize(
     "call",
     [
-        "libc.libc().syscall(56 if os.uname().machine == 'x86_64' else 220, 0x10000000, 0, 0, 0, 0)",  # a user namespace
+        "libc.libc().syscall(56 if os.uname().machine == 'x86_64' else 220, 0x10000000, 0, 0, 0, "
+        "0)",  # a user namespace
         "libc.libc().prctl(4, 0, 0, 0, 0)",  # hides its memory from the watchdog
         "libc.libc().prctl(22, 1, 0, 0, 0)",
         "libc.libc().ioctl(0, 0x5412, b'x')",

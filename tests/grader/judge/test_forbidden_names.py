@@ -256,7 +256,10 @@ def test_what_is_nested_too_deeply_is_refused():
 
 @pytest.mark.fast
 def test_only_the_checks_that_use_it_are_lost():
-    text = "import optax\ndef finite_guard(inner):\n    return optax.apply_if_finite(inner, 9)\ndef first_nonfinite(t):\n    pass"
+    text = (
+        "import optax\ndef finite_guard(inner):\n    return optax.apply_if_finite(inner, 9)\n"
+        "def first_nonfinite(t):\n    pass"
+    )
     lost = [bool(refused("13", text, check=number)) for number in range(7)]
     assert lost == [True] * 6 + [False]
 

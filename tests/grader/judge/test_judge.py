@@ -53,7 +53,10 @@ def test_another_seed_gives_other_cases(grade: Grade, wrong):
 
 def test_outputs_memorized_from_one_seed_fail_with_another(grade: Grade, tmp_path):
     """The file holds a table of the outputs for seed 0."""
-    key = "import hashlib\ndef key(x):\n    import numpy as np\n    return hashlib.md5(np.asarray(x).tobytes()).hexdigest()\n"
+    key = (
+        "import hashlib\ndef key(x):\n    import numpy as np\n"
+        "    return hashlib.md5(np.asarray(x).tobytes()).hexdigest()\n"
+    )
     dump = SOLUTION.read_text() + (
         f"\n{key}"
         "_real = next_token_loss\n"

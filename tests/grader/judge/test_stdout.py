@@ -11,7 +11,8 @@ pytestmark = pytest.mark.fast
     "logged",
     [
         "WARNING:absl:Sharding info not provided when restoring.\n",
-        "ERROR:asyncio:Task exception was never retrieved\nfuture: <Task finished>\nTraceback (most recent call last):\n"
+        "ERROR:asyncio:Task exception was never retrieved\nfuture: <Task finished>\n"
+        "Traceback (most recent call last):\n"
         '  File "x.py", line 1, in f\nValueError: no\n',
         "INFO:orbax.checkpoint.handlers:saved\n",
         "I0000 00:00:1700000000.123456  12 cpu_compiler.cc:12] compiled\n",

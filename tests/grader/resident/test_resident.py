@@ -54,7 +54,7 @@ def test_a_worker_serves_one_submission(resident):
     assert [resident.grade(PROBLEM, submission(leaves)).verdict for _ in range(2)] == [Verdict.PASS, Verdict.PASS]
 
 
-def test_a_newer_text_ends_the_grading_of_the_former_one(resident):
+def test_a_grading_that_is_superseded_ends_also_before_it_begins(resident):
     endless, ended, began = submission("while True: pass\n"), [], time.monotonic()
 
     def grade() -> None:
@@ -67,14 +67,15 @@ def test_a_newer_text_ends_the_grading_of_the_former_one(resident):
     thread.start()
     while not resident._running:
         time.sleep(0.01)
-    resident.supersede(PROBLEM, endless)  # the same text, saved again
-    resident.supersede(catalog.find("05"), submission(RIGHT))
+    resident.supersede(submission("while True: pass\n"))  # another submission, although it has the same text
+    thread.join(0.2)
     assert thread.is_alive()
-    while thread.is_alive():  # once more, in case it had only just begun
-        resident.supersede(PROBLEM, submission(RIGHT))
-        thread.join(0.2)
+    resident.supersede(endless)
+    thread.join()
     assert isinstance(ended[0], SupersededError)
     assert time.monotonic() - began < 50
+    with pytest.raises(SupersededError):
+        resident.grade(PROBLEM, endless)
     assert resident.grade(PROBLEM, submission(RIGHT)).verdict is Verdict.PASS
 
 

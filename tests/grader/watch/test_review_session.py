@@ -69,9 +69,9 @@ def test_a_review_stays_on_its_problem_whatever_is_saved_beside_it(home):
     session = ReviewSession(ReviewSpace.of(home), ATTENTION, resident, lambda: None)
     session.start()
     try:
-        assert [name for name, _ in graded(session, 1)] == [ATTENTION.name]
+        assert [name for name, _ in graded(resident, 1)] == [ATTENTION.name]
         session.space.file(EMBEDDING).write_text("x = 1\n")
-        assert len(graded(session, 1)) == 1
+        assert len(graded(resident, 1)) == 1
         assert session.state.problem == ATTENTION
     finally:
         session.close()

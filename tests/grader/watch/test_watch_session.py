@@ -20,10 +20,9 @@ class Counting:
 
     def __init__(self) -> None:
         self.graded: list[tuple[str, str]] = []
-        self.newer: list[str] = []
 
-    def supersede(self, problem, submission):
-        self.newer.append(submission.sources[problem.name])
+    def supersede(self, submission):
+        pass
 
     def grade(self, problem, submission, listener):
         self.graded.append((str(problem.name), submission.sources[problem.name]))
@@ -31,118 +30,123 @@ class Counting:
 
 
 @pytest.fixture
-def session(tmp_path):
-    resident, space = Counting(), Workspace(tmp_path)
+def judge() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def session(judge, tmp_path):
+    space = Workspace(tmp_path)
     for name, text in catalog.reference_sources(GPT).items():
         (tmp_path / f"{name}.py").write_text(text)
-    session = WatchSession(space, GPT, resident, lambda: None)
+    session = WatchSession(space, GPT, judge, lambda: None)
     session.start()
     yield session
     session.close()
 
 
-def graded(session: WatchSession, number: int) -> list[tuple[str, str]]:
+def graded(judge: Counting, number: int) -> list[tuple[str, str]]:
     """What has been graded, after that many gradings and a silence."""
     deadline = time.monotonic() + 20
-    while len(session._resident.graded) < number and time.monotonic() < deadline:
+    while len(judge.graded) < number and time.monotonic() < deadline:
         time.sleep(0.02)
     time.sleep(0.7)
-    return session._resident.graded
+    return judge.graded
 
 
-def test_a_save_of_the_file_or_of_a_piece_that_it_imports_is_graded(session):
-    assert [name for name, _ in graded(session, 1)] == [GPT.name]
+def test_a_save_of_the_file_or_of_a_piece_that_it_imports_is_graded(session, judge):
+    assert [name for name, _ in graded(judge, 1)] == [GPT.name]
     block = session.space.file(BLOCK)
     block.write_text(block.read_text() + "\n")
-    assert [name for name, _ in graded(session, 2)] == [GPT.name] * 2
+    assert [name for name, _ in graded(judge, 2)] == [GPT.name] * 2
     schedule = catalog.find("10")
     session.space.file(schedule).write_text(catalog.stub_text(schedule))  # as `grade start` writes many
     (session.space.folder / "notes.py").write_text("x = 1\n")
-    assert len(graded(session, 2)) == 2
+    assert len(graded(judge, 2)) == 2
 
 
-def test_saves_in_quick_succession_are_one(session):
-    graded(session, 1)
+def test_saves_in_quick_succession_are_one(session, judge):
+    graded(judge, 1)
     text = session.file.read_text()
     for number in range(10):
         session.file.write_text(f"{text}\n# {number}\n")
-    sources = [source for _, source in graded(session, 2)[1:]]
+    sources = [source for _, source in graded(judge, 2)[1:]]
     assert sources[-1].endswith("# 9\n")
     assert len(sources) < 3
 
 
-def test_a_file_that_is_replaced_is_still_watched(session):
+def test_a_file_that_is_replaced_is_still_watched(session, judge):
     """Many editors write a new file and rename it."""
-    graded(session, 1)
+    graded(judge, 1)
     for number in range(2):
         new = session.file.with_suffix(".new")
         new.write_text(f"# {number}\n")
         new.replace(session.file)
-        assert graded(session, number + 2)[-1][1] == f"# {number}\n"
+        assert graded(judge, number + 2)[-1][1] == f"# {number}\n"
 
 
-def test_it_follows_the_file_that_is_saved(session):
-    graded(session, 1)
+def test_it_follows_the_file_that_is_saved(session, judge):
+    graded(judge, 1)
     schedule = catalog.find("10")
     session.space.file(schedule).write_text("x = 1\n")
-    assert graded(session, 2)[-1] == (schedule.name, "x = 1\n")
+    assert graded(judge, 2)[-1] == (schedule.name, "x = 1\n")
     assert session.banner() == f"{schedule.name}.py was saved: watching problem 10 now."
     session.open(GPT)
     assert "was saved" not in session.banner()
 
 
-def test_it_stays_on_a_problem_until_told(session):
-    graded(session, 1)
+def test_it_stays_on_a_problem_until_told(session, judge):
+    graded(judge, 1)
     assert session.passed
     assert session.state.problem is GPT
     following = session.next_problem()
     assert following.label == "07"
     session.open(following)
-    assert graded(session, 2)[-1][0] == following.name
+    assert graded(judge, 2)[-1][0] == following.name
 
 
-def test_a_save_ends_the_grading_of_the_former_text(session):
-    graded(session, 1)
+def test_a_save_ends_the_grading_of_the_former_text(session, judge):
+    graded(judge, 1)
     entered, superseded = threading.Event(), threading.Event()
-    grade = session._resident.grade
+    grade = judge.grade
 
     def endless(problem, submission, listener):
         entered.set()
         assert superseded.wait(10)
-        session._resident.grade = grade
+        judge.grade = grade
         raise SupersededError
 
-    session._resident.grade = endless
-    session._resident.supersede = lambda problem, submission: superseded.set() if entered.is_set() else None
+    judge.grade = endless
+    judge.supersede = lambda submission: superseded.set() if entered.is_set() else None
     session.grade()
     assert entered.wait(10)
     session.file.write_text("# newer\n")
-    assert graded(session, 2)[-1][1] == "# newer\n"
+    assert graded(judge, 2)[-1][1] == "# newer\n"
     assert session.state.report
 
 
-def test_a_grading_that_ends_late_is_not_shown_for_another_problem(session):
-    graded(session, 1)
+def test_a_grading_that_ends_late_is_not_shown_for_another_problem(session, judge):
+    graded(judge, 1)
     entered, leave = threading.Event(), threading.Event()
-    grade = session._resident.grade
+    grade = judge.grade
 
     def slow(problem, submission, listener):
         entered.set()
         assert leave.wait(10)
         return grade(problem, submission, listener)
 
-    session._resident.grade = slow
+    judge.grade = slow
     session.grade()
     assert entered.wait(10)
-    session._resident.grade = grade
+    judge.grade = grade
     session.open(ATTENTION)
     leave.set()
-    graded(session, 3)
+    graded(judge, 3)
     assert session.state.report.problem is ATTENTION
 
 
-def test_a_missing_or_unreadable_file_has_a_sentence(session):
-    graded(session, 1)
+def test_a_missing_or_unreadable_file_has_a_sentence(session, judge):
+    graded(judge, 1)
     session.file.write_bytes(b"\xff\x00\x00")
     deadline = time.monotonic() + 20
     while (

@@ -128,7 +128,8 @@ def test_select_returns_a_leaf_or_all_leaves_below_a_path():
 @pytest.mark.parametrize(
     ("path", "name"),
     [("output", "output"), ("output.balance", "balance"), ("first.output.balance", "first.balance"),
-     ("program.work", "work"), ("program.exchanged.all_reduce", "exchanged.all_reduce"), ("gradient.output", "gradient.output"),
+     ("program.work", "work"), ("program.exchanged.all_reduce", "exchanged.all_reduce"), ("gradient.output",
+     "gradient.output"),
      ("my_output.balance", "my_output.balance")],
 )  # fmt: skip
 def test_a_report_names_leaves_as_the_page_does(path, name):

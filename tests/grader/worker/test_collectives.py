@@ -14,7 +14,8 @@ pytestmark = pytest.mark.fast
 
 TEXT = """
 ENTRY %main.9_spmd (param.9: f32[2,4], param.8: s32[]) -> f32[2,4] {
-  %all-reduce.1 = (f32[], f32[1,16]{1,0}, /*index=2*/bf16[6,2]{1,0}) all-reduce(%a, %b, %c), replica_groups={{0,1},{2,3}}
+  %all-reduce.1 = (f32[], f32[1,16]{1,0}, /*index=2*/bf16[6,2]{1,0}) all-reduce(%a, %b, %c), \
+replica_groups={{0,1},{2,3}}
   %all-gather-start = f32[24,6]{1,0} all-gather-start(%d), replica_groups={{0,2},{1,3}}, dimensions={0}
   %permute = s32[3]{0} collective-permute(%e), source_target_pairs={{0,1},{1,2},{2,3},{3,0}}
   %sum = f32[24,6]{1,0} add(%f, %g)

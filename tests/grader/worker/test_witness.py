@@ -96,7 +96,10 @@ def test_sorting_costs_comparisons_that_compute_nothing():
 
 def test_a_name_of_several_lines_is_refused():
     """The text of a compiled program is read line by line."""
-    text = "module @program { func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> { return %arg0 : tensor<3xf32> } }"
+    text = (
+        "module @program { func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> { return %arg0 : "
+        "tensor<3xf32> } }"
+    )
     inputs = [Input("case", "x", (3,), "float32")]
     witness.check(Program(module(text), inputs, ["output"]))
     note = '{mhlo.frontend_attributes = {note = "{\\0A%hidden (x: f32[]) -> f32[] {\\0A}}"}}'

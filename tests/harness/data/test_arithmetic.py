@@ -5,8 +5,8 @@ import re
 import pytest
 
 from harness.data import arithmetic
+from harness.data.arithmetic import is_held_out
 from harness.data.formats import Seen
-from harness.data.held_out import is_held_out
 from harness.data.sources import open_source
 from harness.errors import UsageError
 

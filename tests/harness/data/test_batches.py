@@ -106,8 +106,41 @@ def test_tokens_that_are_only_read_stay_so_in_rows_of_segments() -> None:
     assert rows[0].tolist() == [FIRST - 7, UNLEARNED - 8, 9, FIRST - 3, UNLEARNED - 4, PADDING]
 
 
+@given(st.lists(st.lists(st.booleans(), min_size=2, max_size=30), min_size=1, max_size=8), st.integers(1, 8),
+       st.integers(1, 40))  # fmt: skip
+def test_rows_of_dialogues_without_a_target_are_left_out(dialogues: list[list[bool]], context: int, cut: int) -> None:
+    """The rows that are left have each target that there was, in the same order."""
+    learned = np.concatenate([*map(np.array, dialogues)])
+    stored = np.arange(len(learned), dtype=np.uint32) | np.where(learned, 0, CONTEXT).astype(np.uint32)
+    tokens = Tokens((stored[:cut], stored[cut:]), np.cumsum([*map(len, dialogues)]))
+    config = replace(TINY, context=context, vocab_size=1000, packing="padded", chat="plain", field="messages")
+    every = [row.tolist() for row in map(Windows.padded(tokens, context, 1000).__getitem__, range(sum(
+        -(-(len(each) - 1) // context) for each in dialogues)))]  # fmt: skip
+    left = make_windows(config, tokens)
+    assert [left[index].tolist() for index in range(len(left))] == [row for row in every if max(row[1:]) >= 0]
+
+
+def test_rows_without_a_target_are_counted() -> None:
+    read = np.arange(60, dtype=np.uint32) | CONTEXT
+    stored = np.where(np.isin(np.arange(60), [19, 25, 49]), read & ~CONTEXT, read)
+    split = Tokens((stored,), np.array([20, 30, 50, 60]))
+    prepared = replace(prepared_of([60]), train=split, validation=split, dialogues=True)
+    config = config_of(packing="padded", chat="plain", field="messages")
+    config = replace(config, batch_size=2)
+    said = [sentence for sentence in check_data(config, prepared) if "left out" in sentence]
+    assert said == [
+        f"x.txt: 9 of 12 rows for {purpose} have no part of an answer and are left out. A context of 19 holds each "
+        "dialogue as a whole."
+        for purpose in ("training", "validation")
+    ]
+    nothing = replace(split, files=(read,))
+    for changes, purpose in (({"train": nothing}, "training"), ({"validation": nothing}, "validation")):
+        with pytest.raises(UsageError, match=f"no row for {purpose} has a part of an answer. Use a context of more"):
+            check_data(config, replace(prepared, **changes))
+
+
 def config_of(**changes) -> Config:
-    return replace(TINY, context=5, batch_size=4, vocab_size=1000, **changes)
+    return replace(TINY, **{"context": 5, "batch_size": 4, "vocab_size": 1000, **changes})
 
 
 @pytest.mark.parametrize("packing", ["packed", "padded", "segments"])
@@ -177,6 +210,15 @@ def test_data_that_does_not_fit_the_config_is_a_usage_error() -> None:
         UsageError, match=r"has 3 tokens for training: less than one window of 5 tokens.* about 21 tokens.$"
     ):
         check_data(config_of(), prepared_of([3]))
+    shorter = "Use a text of at least about 1,023 tokens, or a shorter context with --set context=25"
+    for changes in ({}, {"base": "hf:x", "positions": "rope"}):
+        config = replace(config_of(batch_size=2, context=501), **changes)
+        with pytest.raises(UsageError, match=shorter):
+            check_data(config, prepared_of([52]))
+    for changes in ({"base": "hf:x"}, {"base": "mine", "positions": "rope"}):  # which have their contexts
+        config = replace(config_of(batch_size=2, context=501), **changes)
+        with pytest.raises(UsageError, match=r"Use a text of at least about [\d,]+ tokens.$"):
+            check_data(config, prepared_of([52]))
     with pytest.raises(UsageError, match="token id 120, outside the vocabulary of 100"):
         check_data(replace(config_of(), vocab_size=100), prepared_of([121]))
     with pytest.raises(UsageError, match="outside the vocabulary"):
@@ -198,8 +240,8 @@ def test_a_tokenizer_that_does_not_fit_is_named_with_the_remedy() -> None:
     prepared = replace(prepared_of([30, 30]), bytes=(100, 20))
     *_, said = check_data(config_of(), prepared)
     assert said.startswith("The tokenizer pocket-2k does not fit x.txt: 1.03 bytes per token, below 2.")
-    assert "--tokenizer train:4096" in said
-    assert "`harness tokenizer train x.txt`" in said
+    assert "--tokenizer train:512" in said
+    assert "`harness tokenizer train x.txt --vocab 512`" in said
     assert "comes from the base" in check_data(replace(config_of(), base="pocket"), prepared)[-1]
     assert len(check_data(replace(config_of(), objective="copy"), prepared)) == 1
 

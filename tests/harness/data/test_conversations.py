@@ -23,7 +23,9 @@ ASKED = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "He
         {"conversations": ASKED},
         {"prompt": "Hi", "completion": "Hello."},
         {"prompt": ASKED[:1], "completion": ASKED[1:]},
-        {"messages": [{"role": "user", "content": [{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]}, ASKED[1]]},
+        {"messages": [
+            {"role": "user", "content": [{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]}, ASKED[1],
+        ]},
     ],
 )  # fmt: skip
 def test_all_formats_are_the_same_dialogue(record: dict[str, Any], tmp_path: Path) -> None:
@@ -52,8 +54,8 @@ def test_all_formats_are_the_same_pair(record: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("record", "problem"),
     [
-        ({"conversations": [{"from": "tool", "value": "3"}]}, "has a message 1 from 'tool', which is not system, human"),
-        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "has a message 1 with a part of type 'image'"),
+        ({"conversations": [{"from": "tool", "value": "3"}]}, "has a message 1 from 'tool', which is not system"),
+        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "message 1 with a part of type 'image'"),
         ({"messages": [{"role": "user", "content": ["Hi"]}]}, "has a message 1 with a part of type None; only text"),
         ({"conversations": [{"from": "gpt"}]}, "has a message 1 without content"),
         ({"messages": ASKED[:1]}, "has no answer"),

@@ -11,7 +11,9 @@ from harness.data.duplicates import BANDS, deduplicate, hash_functions
 from tests.conftest import ROOT
 from tests.harness.conftest import Harness
 
-WORDS = "frog bird tree lake ball kite cake moon star rain wind snow boat bear duck fish leaf rock song door road hill".split()
+WORDS = (
+    "frog bird tree lake ball kite cake moon star rain wind snow boat bear duck fish leaf rock song door road hill"
+).split()
 
 
 def collection(seed: int) -> list[str]:

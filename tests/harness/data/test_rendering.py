@@ -1,13 +1,15 @@
 """Templates of strangers are programs: they escape from nothing, end in time, and write no more than a text."""
 
 import contextlib
+import json
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from harness.data import rendering
-from harness.data.rendering import RenderingError, render
+from harness.data.rendering import Rendered, RenderingError, render
 
 VARIABLES = {
     "messages": [{"role": "user", "content": "Who?"}],
@@ -18,11 +20,43 @@ VARIABLES = {
 SECONDS = 30  # within which a refusal comes, on a busy machine
 
 
+def texts(template: str, *each: dict) -> list[str]:
+    return [rendered.text for rendered in render(template, [*each])]
+
+
 def test_a_text_for_each_of_the_variables():
     template = "{% for message in messages %}{{ message.role }}: {{ message.content }}{% endfor %}"
     other = VARIABLES | {"messages": [{"role": "user", "content": "\ud800 \N{SNOWMAN}"}]}
-    assert render(template, [VARIABLES, other]) == ["user: Who?", "user: \ud800 \N{SNOWMAN}"]
+    assert texts(template, VARIABLES, other) == ["user: Who?", "user: \ud800 \N{SNOWMAN}"]
     assert render(template, []) == []
+
+
+MARKED = """\
+{% for message in messages %}{{ message.role }}
+{% if message.role == 'assistant' %}{% generation %}{{ message.content }}.{% endgeneration %}{% endif %}
+{% if loop.index == 3 %}{% break %}{% endif %}{% endfor %}
+"""
+
+
+def test_the_tag_around_answers_and_the_end_of_a_loop():
+    messages = [{"role": role, "content": role.upper()} for role in ("assistant", "user", "assistant", "assistant")]
+    ((text, answers),) = render(MARKED, [{"messages": messages}])
+    assert [text[start:stop] for start, stop in answers] == ["ASSISTANT."] * 2
+    assert text == "assistant\nASSISTANT.user\nassistant\nASSISTANT."
+    assert render(MARKED, [{"messages": messages[1:2]}] * 2) == [Rendered("user\n", [])] * 2
+
+
+def test_functions_and_filters_of_templates():
+    """As transformers has them: JSON is not escaped for HTML, keys stay in their order, and the date is today's."""
+    value = {"value": {"b": "<é&'>", "a": [1]}}
+    assert texts("{{ value | tojson }}", value) == ["""{"b": "<é&'>", "a": [1]}"""]
+    assert texts("{{ value | tojson(indent=1, sort_keys=true, ensure_ascii=true) }}", value) == [
+        json.dumps(value["value"], indent=1, sort_keys=True)
+    ]
+    before = datetime.now()
+    ((written, _),) = render("{{ strftime_now('%Y-%m-%d %H:%M:%S') }}", [{}])
+    assert before.replace(microsecond=0) <= datetime.strptime(written, "%Y-%m-%d %H:%M:%S") <= datetime.now()
+    assert texts("{% set n = namespace(a=1) %}{% set n.b = n.a + 1 %}{{ n.b }}", {}) == ["2"]
 
 
 # What reaches code or objects of Python from a template, where the sandbox does not hold
@@ -93,6 +127,11 @@ ESCAPES = [
     "{{ ('{0.__class__}'|escape).format(messages) }}",
     "{% set x = namespace() %}{% set x.__class__ = 1 %}{{ x.__class__ }}",
     "{{ namespace(__class__=1).__init__ }}",
+    "{% set x = namespace() %}{% set x._Namespace__attrs = 1 %}{{ x }}",
+    "{{ strftime_now.__globals__ }}",
+    "{{ strftime_now.__class__ }}",
+    "{{ strftime_now('%Y').__class__ }}",
+    "{% generation %}{{ caller.__globals__ }}{% endgeneration %}",
     "{{ cycler('a').next.__func__.__globals__ }}",
     "{{ cycler('a')['__init__']['__globals__'] }}",
 ]  # fmt: skip
@@ -102,10 +141,10 @@ SECRETS = ("uid=", "root:", "<class", "<function", "<module", "<frame", "<code",
 @pytest.mark.parametrize("template", ESCAPES)
 def test_the_sandbox_holds(template: str):
     with contextlib.suppress(RenderingError):
-        written = render(template, [VARIABLES])[0]
+        written = render(template, [VARIABLES])[0].text
         for secret in (*SECRETS, str(Path.cwd())):
             assert secret not in written, written
-    after = render("{{ messages|length }} {{ messages[0].role }} {{ messages[0].content }}", [VARIABLES])
+    after = texts("{{ messages|length }} {{ messages[0].role }} {{ messages[0].content }}", VARIABLES)
     assert after == ["1 user Who?"], "nothing has changed for the next text"
 
 
@@ -137,7 +176,7 @@ def test_limits_of_time_memory_and_output(template: str, reason: str, monkeypatc
         render(template, [VARIABLES])
     assert time.monotonic() - began < SECONDS
     monkeypatch.undo()
-    assert render("{{ eos_token }}", [VARIABLES]) == ["<end>"], "the next template is served"
+    assert texts("{{ eos_token }}", VARIABLES) == ["<end>"], "the next template is served"
 
 
 def test_a_template_is_rendered_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -146,5 +185,5 @@ def test_a_template_is_rendered_from_any_folder(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     rendering._renderer.close()
-    assert render("{{ eos_token }}", [VARIABLES]) == ["<end>"]
+    assert texts("{{ eos_token }}", VARIABLES) == ["<end>"]
     assert not (tmp_path / "ran").exists()

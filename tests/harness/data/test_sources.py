@@ -16,7 +16,7 @@ from pyarrow import parquet
 from harness.data import formats
 from harness.data.formats import Part, Seen, boundary, read_text
 from harness.data.locate import find
-from harness.data.sources import open_source, split_spec
+from harness.data.sources import open_source, short_name, split_spec
 from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import END_OF_TEXT
 from harness.errors import UsageError
@@ -35,6 +35,27 @@ def texts(spec: object, field: str = "text") -> list[str]:
             whole, begun = [*whole, begun], ""
     assert not begun
     return whole
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ("pocket", "pocket"),
+        ("pocket:300", "pocket"),
+        ("books/mine.txt", "mine"),
+        ("texts/", "texts"),
+        ("texts/*.jsonl.gz", "texts"),
+        ("problems/*/page.md", "page"),
+        ("s3://bucket/web.parquet", "web"),
+        ("web.jsonl:0.7,books.txt:0.3", "web-books"),
+        ("my notes (2).txt", "my-notes-2"),
+        (".hidden.csv.zst", "hidden"),
+        ("诗.txt", "诗"),
+        ("../*.txt", ""),
+    ],
+)
+def test_data_have_a_short_name(spec: str, name: str) -> None:
+    assert short_name(spec) == name
 
 
 def csv_text(delimiter: str = ",", end: str = "\r\n") -> str:

@@ -12,6 +12,7 @@ from flax import nnx
 from harness.config import Config
 from harness.data.tokenizer import get_tokenizer
 from harness.hugging_face.export import write_model
+from harness.model.general import make_gpt
 from harness.model.gpt import GPT
 from harness.training.sharding import path_names
 from tests.harness.conftest import TINY
@@ -30,6 +31,7 @@ LAYOUTS = {
         _SMALL, positions="rope", rotary_fraction=0.5, parallel_residual=True, activation="gelu_exact", tied_head=False
     ),
     "Llama, longer context": replace(_LLAMA, num_kv_heads=2, head_width=8, rope_scaling="llama3:8:1:4:64"),
+    "Llama, YaRN": replace(_LLAMA, num_kv_heads=2, rope_base=500.0, rope_scaling="yarn:4:32:1:64:1.138629436111989"),
     "Llama, linear scaling": replace(_LLAMA, rope_scaling="linear:2.5", attention_bias="all"),
     "Mistral": replace(_LLAMA, num_kv_heads=3, window=20, tied_head=False),
     "Qwen 2": replace(_LLAMA, num_kv_heads=2, attention_bias="qkv"),
@@ -55,7 +57,7 @@ LAYOUTS = {
 
 def filled(config: Config) -> GPT:
     """A model whose parameters are large enough that each one changes the logits."""
-    model = nnx.eval_shape(lambda: GPT(config.model, nnx.Rngs(0)))
+    model = nnx.eval_shape(lambda: make_gpt(config.model, nnx.Rngs(0)))
     rng = np.random.default_rng(1)
 
     def random(path: Any, leaf: Any) -> jax.Array:

@@ -104,7 +104,8 @@ def handmade(tmp_path: Path, **fields: Any) -> tuple[Path, dict[str, np.ndarray]
     draw = lambda *shape: rng.standard_normal(shape).astype(np.float32)  # noqa: E731
     prefix = "base_model.model.model.layers.0"
     tensors = {
-        f"{prefix}.self_attn.q_proj.lora_A.weight": draw(2, 24), f"{prefix}.self_attn.q_proj.lora_B.weight": draw(24, 2),
+        f"{prefix}.self_attn.q_proj.lora_A.weight": draw(2, 24),
+        f"{prefix}.self_attn.q_proj.lora_B.weight": draw(24, 2),
         f"{prefix}.mlp.up_proj.lora_A.weight": draw(4, 24), f"{prefix}.mlp.up_proj.lora_B.weight": draw(40, 4),
         "base_model.model.lm_head.weight": draw(config.vocab_size, 24),
     }  # fmt: skip
@@ -229,8 +230,8 @@ def test_adapters_of_adapters_are_merged_first(harness_here: Harness, tmp_path: 
     (on_top / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(folder)}))
     with pytest.raises(UsageError, match="which is itself adapters; merge those first"):
         read_config(on_top)
-    tuned = harness_here("finetune", f"hf:{folder}", "--data", stories_file, "--lora", 2, "--run", "tuned", "--steps", 1,
-                         "--mesh", "1x1", "--set", "batch_size=2", "--set", "context=32", "--quiet")  # fmt: skip
+    tuned = harness_here("finetune", f"hf:{folder}", "--data", stories_file, "--lora", 2, "--run", "tuned",
+                         "--steps", 1, "--mesh", "1x1", "--set", "batch_size=2", "--set", "context=32", "--quiet")  # fmt: skip
     assert tuned.code == 0, tuned.err
     refused = harness_here("export", "tuned", "--adapters", "--to", "other")
     assert (refused.code, "is adapters, too" in refused.err) == (2, True), refused.err

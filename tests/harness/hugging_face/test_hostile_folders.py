@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from harness.data.dialogues import has_template
 from harness.data.tokenizer import get_tokenizer
@@ -119,7 +121,7 @@ def test_the_command_says_it_in_one_sentence(harness_here: Harness, folder: Path
         ("tokenizer_config.json", DEEP, "tokenizer_config.json is not valid JSON: it is nested too deeply"),
         ("tokenizer_config.json", '{"chat_template": 3}', "its template and its tokens must be texts"),
         ("tokenizer_config.json", '{"chat_template": [3]}', "is not the config of a tokenizer"),
-        ("tokenizer_config.json", '{"eos_token": {"content": 3}}', "its template and its tokens must be texts"),
+        ("tokenizer_config.json", '{"bos_token": {"content": 3}}', "its template and its tokens must be texts"),
         ("chat_template.jinja", b"\xff", "chat_template.jinja cannot be read: it is not UTF-8 text"),
     ],
 )
@@ -233,3 +235,13 @@ def test_a_vocabulary_with_an_endless_token_is_not_searched_for_its_merges(folde
     except UsageError as error:
         assert "has a token of more than 1024 bytes" in str(error)  # noqa: PT017 - only without the package
     assert time.monotonic() - began < SECONDS
+
+
+@pytest.mark.parametrize("shape", [(), (0, 24), (3,), (2048, 24, 1)])
+def test_an_embedding_and_a_head_of_odd_shapes_are_compared_with_the_config(
+    folder: Path, shape: tuple[int, ...]
+) -> None:
+    file = folder / "model.safetensors"
+    odd = np.zeros(shape, np.float32)
+    save_file({**load_file(file), "transformer.wte.weight": odd, "lm_head.weight": odd}, file)
+    assert "does not fit its config.json" in refusal(folder)

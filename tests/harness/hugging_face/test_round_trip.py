@@ -51,6 +51,29 @@ def test_a_round_trip_changes_no_bit(name: str, tmp_path: Path) -> None:
     assert sum(array.size for array in stored.values()) == sum(leaf.size for leaf in parameters.values())
 
 
+TIED = [name for name, config in LAYOUTS.items() if config.tied_head]
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_a_head_that_only_the_config_calls_tied_is_not_lost(name: str, tmp_path: Path) -> None:
+    """Programs that merge adapters have written such files. transformers takes the head of the file, too."""
+    config, folder = LAYOUTS[name], tmp_path / "out"
+    exported(config, folder)
+    tensors = dict(load_file(folder / "model.safetensors"))
+    embedding = Parameters(folder)["embed"]
+    head = "embed_out.weight" if name.startswith("GPT-NeoX") else "lm_head.weight"
+    for rows, tied in ((slice(0, 0), True), (slice(-1, None), False)):
+        changed = embedding.copy()
+        changed[rows] += 1.0
+        save_file({**tensors, head: jnp.asarray(changed)}, folder / "model.safetensors")
+        assert read_config(folder)["tied_head"] is tied
+        read = dict(Parameters(folder))
+        assert ("head" in read) is not tied
+        if not tied:
+            np.testing.assert_array_equal(read["head"], changed)
+            np.testing.assert_array_equal(read["embed"], embedding)
+
+
 def test_files_in_several_parts_in_bfloat16_and_without_the_prefix_are_read(tmp_path: Path) -> None:
     exported(LAYOUTS["GPT-2"], tmp_path / "out")
     file = tmp_path / "out" / "model.safetensors"
@@ -108,7 +131,7 @@ def test_settings_that_no_layout_has_are_named(changes: dict[str, Any], message:
             {"model_type": "gemma3"},
             "model_type=gemma3 is not supported; only gpt2, gpt_neox, llama, mistral, ",
         ),
-        ("Llama", {"rope_parameters": {"rope_type": "yarn"}}, r"Rope scaling \(yarn\) is not supported"),
+        ("Llama", {"rope_parameters": {"rope_type": "dynamic"}}, r"Rope scaling \(dynamic\) is not supported"),
         ("Llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8}}, "has no field 'low_freq_factor'"),
         (
             "Llama",

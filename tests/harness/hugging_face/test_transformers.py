@@ -14,7 +14,7 @@ from harness.data.pocket import story
 from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import END_OF_TEXT
 from harness.hugging_face.load import Parameters, read_config
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.model.sampling import CachedDecoder, Sampling, generate
 from harness.model_config import ModelConfig
 from tests.harness.hugging_face.models import LAYOUTS, exported
@@ -63,7 +63,7 @@ def test_transformers_loads_an_export_with_equal_logits_and_ids(name: str, tmp_p
 def test_a_model_that_transformers_saved_gives_its_logits(name: str, tmp_path: Path) -> None:
     theirs = saved(name, tmp_path, vocab_size=97, end=96)
     assert len(list(tmp_path.glob("*.safetensors"))) > 1
-    own = GPT(replace(ModelConfig(), **read_config(tmp_path)), nnx.Rngs(0))
+    own = make_gpt(replace(ModelConfig(), **read_config(tmp_path)), nnx.Rngs(0))
     parameters = Parameters(tmp_path)
     take = lambda path, leaf: leaf.replace(jnp.asarray(parameters[".".join(map(str, path))]))  # noqa: E731
     nnx.update(own, nnx.map_state(take, nnx.state(own)))

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import jax
@@ -15,8 +15,10 @@ from harness.config import Config
 from harness.errors import UsageError
 from harness.model import gpt
 from harness.model.attention import causal_attention
+from harness.model.general import GeneralGPT, make_gpt
 from harness.model.gpt import GPT
-from harness.presets import preset
+from harness.model_config import GPTConfig
+from harness.presets import PRESETS, preset
 from tests.harness.conftest import TINY
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
@@ -94,7 +96,7 @@ IDS = jax.random.randint(jax.random.key(0), (2, 13), 0, 97)
 
 def filled(config: Config) -> GPT:
     """A model with random parameters, so that no initial zeros or ones hide an error."""
-    model = nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)))  # initial parameters take long to compile
+    model = nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0)))  # initial parameters take long to compile
     leaves, tree = jax.tree.flatten(nnx.state(model))
     rng = np.random.default_rng(1)
     nnx.update(
@@ -113,6 +115,39 @@ def logits_of(model: GPT, ids: jax.Array) -> jax.Array:
 def step_of(model: GPT, *given: Any) -> Any:
     """What a step of the model returns."""
     return model.step(*given)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_have_the_decoder_of_the_course(name: str) -> None:
+    assert type(make_gpt(replace(preset(name).model, vocab_size=97, num_layers=0, context=4), nnx.Rngs(0))) is GPT
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"qk_norm": "head"}, {"norm": "branch"}, {"norm": "both"}, {"norm_kind": "rmsnorm_1"},
+        {"attention_bias": "none"}, {"parallel_residual": True}, {"scaled_embedding": True}, {"mixer": "state_space"},
+        {"positions": "rope", "rotary_fraction": 0.5}, {"window": 4, "full_every": 2},
+    ],
+)  # fmt: skip
+def test_other_settings_choose_the_general_decoder_and_that_of_the_course_refuses_them(setting: dict[str, Any]) -> None:
+    config = replace(SMALL, **{"positions": "none", **setting})
+    assert type(nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0)))) is GeneralGPT
+    with pytest.raises(ValueError, match="GPT lacks some of these settings"):
+        GPT(config, nnx.Rngs(0))
+
+
+def test_the_decoder_of_the_course_reads_its_own_settings_alone() -> None:
+    settings = {entry.name: getattr(VARIANTS["modern"], entry.name) for entry in fields(GPTConfig)}
+    model = GPT(GPTConfig(**settings), nnx.Rngs(0))
+    np.testing.assert_array_equal(logits_of(model, IDS), logits_of(GPT(VARIANTS["modern"], nnx.Rngs(0)), IDS))
+
+
+@pytest.mark.parametrize("name", ["pre, learned, tied", "post, untied, bias", "none, untied", "modern"])
+def test_both_decoders_are_one_model_where_both_have_the_settings(name: str) -> None:
+    model, general = filled(VARIANTS[name]), nnx.eval_shape(lambda: GeneralGPT(VARIANTS[name], nnx.Rngs(0)))
+    nnx.update(general, nnx.state(model))
+    np.testing.assert_array_equal(logits_of(general, IDS), logits_of(model, IDS))
 
 
 @variants
@@ -143,7 +178,7 @@ def test_one_story_gives_the_same_logits_as_in_a_batch(config: Config) -> None:
     np.testing.assert_allclose(logits_of(model, IDS[1]), logits_of(model, IDS)[1], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["pocket", "modern", "tutorial", "six-by-192", "a-to-a", "gpt2-small"])
+@pytest.mark.parametrize("name", ["pocket", "modern", "tutorial", "six-by-192", "a-to-a", "gpu-10m", "gpt2-small"])
 def test_the_initial_loss_is_the_log_of_the_vocabulary(name: str) -> None:
     config = replace(preset(name), vocab_size=1000, context=32, d_model=48, num_heads=4, d_ff=64, dtype="float32")
     logits = GPT(config, nnx.Rngs(0))(jax.random.randint(jax.random.key(0), (4, 32), 0, 1000))
@@ -262,11 +297,12 @@ def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:
         ),
         (
             {"rope_scaling": "llama3:8:4:1:64"},
-            "rope_scaling=llama3:8:4:1:64 is not valid; write none, linear:FACTOR or",
+            "rope_scaling=llama3:8:4:1:64 is not valid; write none, linear:FACTOR, llama3",
         ),
         ({"rope_scaling": "linear:0"}, "rope_scaling=linear:0 is not valid"),
         ({"rope_scaling": "linear:fast"}, "rope_scaling=linear:fast is not valid"),
         ({"rope_scaling": "yarn:2"}, "rope_scaling=yarn:2 is not valid"),
+        ({"rope_scaling": "yarn:2:1:32:64:1"}, "rope_scaling=yarn:2:1:32:64:1 is not valid"),
         (
             {"mixer": "latent_attention", "d_latent": 8},
             "mixer=latent_attention needs positions=rope, and widths of what it caches",

@@ -10,7 +10,7 @@ import pytest
 from flax import nnx
 
 from harness.model import attention
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.model.lora import add_adapters
 from tests.harness.model.test_gpt import IDS, VARIANTS, filled
 
@@ -20,7 +20,7 @@ CONFIG = VARIANTS["latent attention"]
 
 
 def test_the_cache_holds_a_latent_vector_and_one_rotated_key_for_each_position() -> None:
-    shapes = [leaf.shape for leaf in jax.tree.leaves(GPT(CONFIG, nnx.Rngs(0)).empty_cache(3))]
+    shapes = [leaf.shape for leaf in jax.tree.leaves(make_gpt(CONFIG, nnx.Rngs(0)).empty_cache(3))]
     assert shapes == [(CONFIG.num_layers, 3, CONFIG.context, CONFIG.d_latent + CONFIG.d_rope)]
 
 
@@ -36,7 +36,7 @@ def test_a_step_absorbs_the_kernel_with_the_change_of_an_adapter() -> None:
 
 
 def test_keys_and_values_start_as_large_as_the_latent_vectors() -> None:
-    layer = GPT(replace(CONFIG, d_model=64, num_heads=8, d_latent=40, num_layers=1), nnx.Rngs(0)).blocks.attn
+    layer = make_gpt(replace(CONFIG, d_model=64, num_heads=8, d_latent=40, num_layers=1), nnx.Rngs(0)).blocks.attn
     single = nnx.merge(nnx.graphdef(layer), jax.tree.map(lambda leaf: leaf[0], nnx.state(layer)))
     latent = jax.random.normal(jax.random.key(0), (2, 50, 40))
     assert 0.9 < single.kv(latent).std() < 1.1

@@ -10,11 +10,11 @@ import pytest
 from flax import nnx
 
 from harness.errors import UsageError
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.model.lora import LoRALinear, add_adapters, merge_adapters
 from harness.model.loss import token_loss
-from harness.training.recipe import default_model
 from harness.training.sharding import path_names
+from harness.training.train_step import default_model
 from tests.harness.conftest import TINY
 from tests.harness.model.test_gpt import logits_of
 
@@ -32,7 +32,7 @@ IDS = jnp.arange(6)[None]
 def adapted(*, tied: bool = False, targets: frozenset[str] = ALL) -> tuple[Any, Any]:
     """The same model without and with adapters."""
     config = replace(TINY, tied_head=tied)
-    return GPT(config, nnx.Rngs(0)), add_adapters(GPT(config, nnx.Rngs(0)), RANK, targets, nnx.Rngs(1))
+    return make_gpt(config, nnx.Rngs(0)), add_adapters(make_gpt(config, nnx.Rngs(0)), RANK, targets, nnx.Rngs(1))
 
 
 def adapters(model: nnx.Module) -> set[tuple[str, ...]]:

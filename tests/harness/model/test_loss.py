@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jax.sharding import AxisType
 
 from harness.model import loss
-from harness.model.gpt import Head
+from harness.model.layers import Head
 from harness.model.loss import chunk_in, token_loss
 from harness.training.sharding import AXES
 

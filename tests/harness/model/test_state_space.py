@@ -9,7 +9,7 @@ import pytest
 from flax import nnx
 
 from harness.model import state_space
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.model.state_space import selective_scan
 from tests.harness.model.test_gpt import IDS, VARIANTS, filled, logits_of, step_of
 
@@ -55,7 +55,7 @@ def test_the_scan_and_its_gradients_equal_those_of_a_loop(backend: str, monkeypa
 
 
 def test_the_cache_is_a_state_whose_size_does_not_depend_on_the_context() -> None:
-    cache = GPT(CONFIG, nnx.Rngs(0)).empty_cache(3)
+    cache = make_gpt(CONFIG, nnx.Rngs(0)).empty_cache(3)
     assert [leaf.shape for leaf in jax.tree.leaves(cache)] == [(CONFIG.num_layers, 3, CONFIG.d_model, CONFIG.d_state)]
 
 

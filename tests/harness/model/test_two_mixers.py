@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from harness.model.attention_maps import attention_maps
-from harness.model.gpt import Group
-from harness.model.multi_head_attention import Attention
+from harness.model.general import GeneralAttention, Group
 from harness.model.state_space import StateSpace
+from harness.run.attention_maps import attention_maps
 from tests.harness.conftest import Harness
 from tests.harness.model.test_gpt import IDS, SMALL, filled
 
@@ -25,7 +24,7 @@ def test_the_last_of_so_many_layers_has_attention() -> None:
     model = filled(CONFIG)
     group = model.blocks
     assert isinstance(group, Group)
-    assert [type(block.attn) for block in group.layers] == [StateSpace, StateSpace, Attention]
+    assert [type(block.attn) for block in group.layers] == [StateSpace, StateSpace, GeneralAttention]
     x_BTD = model.embed[IDS]
     for index in range(2):
         for block in group.layers:

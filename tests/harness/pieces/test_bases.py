@@ -21,17 +21,11 @@ from harness.training.sharding import make_mesh, put_batch
 from harness.training.train_step import make_step_functions
 from tests.harness.conftest import TINY, Harness
 from tests.harness.hugging_face.models import LAYOUTS, exported
+from tests.harness.pieces.shared import keep, only
 from tests.harness.run.test_dialogues import dialogues
 
 FEW = ("--mesh", "1x1", "--set", "eval_batches=1", "--quiet")
 OF_MINI_GPT = ("MiniGPT", "train_step", "next_token_loss", "pack", "generate")
-
-
-def keep(workspace: Path, *modules: str) -> None:
-    """Removes all files of a workspace but some: fewer pieces to test and to compile."""
-    for file in workspace.glob("*.py"):
-        if not file.stem.startswith(modules):
-            file.unlink()
 
 
 def session_of(run: Run, pieces: Pieces) -> Session:
@@ -74,9 +68,7 @@ def test_a_run_tuned_with_the_gpt2_of_problem_41_is_a_base(
         assert "  GPT2: yours, " in done.err
         assert "  MiniGPT: not used" in done.err
     assert "resuming at step 2 of 2" in done.err
-    some = replace(
-        pieces, by_name={name: pieces.by_name[name] for name in ("MiniGPT", "GPT2", "load_gpt2", "LoRALinear", "merge")}
-    )
+    some = only(pieces, "MiniGPT", "GPT2", "load_gpt2", "LoRALinear", "merge")
     one, two = (session_of(Run(tmp_path / "runs" / name), some) for name in ("one", "two"))
     np.testing.assert_allclose(
         logits(two, initial_state(two)[0]), logits(one, load_state(one)[1]), rtol=1e-4, atol=1e-4
@@ -94,7 +86,7 @@ def test_a_run_tuned_with_the_gpt2_of_problem_41_is_a_base(
 def test_dialogues_are_learned_through_mini_gpt_as_through_the_harness(pieces: Pieces) -> None:
     """Both have the loss of the answers alone, of the same logits."""
     config = replace(TINY, chat="plain", field="messages", packing="padded", vocab_size=61)
-    some = replace(pieces, by_name={name: pieces.by_name[name] for name in OF_MINI_GPT})
+    some = only(pieces, *OF_MINI_GPT)
     mesh = make_mesh(config)
     recipe = recipe_from(config, mesh, some)
     assert recipe.train_step is None  # it knows whole texts alone

@@ -14,6 +14,7 @@ from harness.pieces.load import Pieces, check_pieces
 from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.run_session import ignore, open_session
+from tests.harness.pieces.shared import only
 
 
 def run(folder: Path, config: Config, pieces: Pieces) -> list[dict[str, Any]]:
@@ -25,7 +26,7 @@ def run(folder: Path, config: Config, pieces: Pieces) -> list[dict[str, Any]]:
 @pytest.fixture
 def reinforce(tiny: Config, pieces: Pieces, tmp_path: Path) -> Callable[[str, Any], list[dict[str, Any]]]:
     """Reinforces a model of pieces by name, with some of the pieces."""
-    few = replace(pieces, by_name={name: pieces.by_name[name] for name in ("MiniGPT", "grpo_loss")})
+    few = only(pieces, "MiniGPT", "grpo_loss")
     run(tmp_path / "runs" / "base", replace(tiny, steps=2, warmup_steps=0, context=8, num_layers=1), few)
     reward = tmp_path / "mine.py"
     reward.write_text("def score(prompt, continuation, ended):\n    return len(continuation) % 7\n")

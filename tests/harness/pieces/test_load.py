@@ -13,13 +13,13 @@ from flax import nnx
 
 from harness.config import Config
 from harness.errors import PieceError, UsageError
-from harness.pieces.assemble import make_batches, model_builder, recipe_from
+from harness.pieces.assemble import make_batches, model_builder
 from harness.pieces.load import Pieces, load_pieces
 from harness.pieces.registry import MODULES
-from harness.training.sharding import make_mesh, put_batch
-from harness.training.train_step import make_step_functions
+from harness.training.sharding import put_batch
 from tests.conftest import ROOT
 from tests.harness.conftest import TINY, Harness
+from tests.harness.pieces.shared import check_same_losses, functions_with, keep, losses_with, only, some_ids
 
 # The settings that describe the course's model.
 COURSE = replace(
@@ -37,11 +37,6 @@ COURSE = replace(
 # What a run of the course's model trains, saves and resumes with.
 TRAINED = {MODULES[name] for name in ("TokenAndPositionEmbed", "CausalMHA", "GPTBlock", "MiniGPT", "next_token_loss",
                                       "train_step", "warmup_cosine", "save")}  # fmt: skip
-
-
-def functions_with(pieces: Pieces, config: Config):
-    mesh = make_mesh(config)
-    return mesh, make_step_functions(config, mesh, recipe_from(config, mesh, pieces))
 
 
 def course_parameters(state: dict, config: Config) -> dict:
@@ -72,31 +67,11 @@ def course_parameters(state: dict, config: Config) -> dict:
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(pieces: Pieces, optimizer: str) -> None:
     config = replace(COURSE, optimizer=optimizer)
-    rng = np.random.default_rng(0)
-    batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(6)]
+    batches = some_ids(6)
     batches[1][2, 7:] = -1
-    mesh = make_mesh(config)
-    own = make_step_functions(config, mesh)
-    state = own.init()
-    start = nnx.to_pure_dict(nnx.state(own.model(state)))
-    start = jax.tree.map(jnp.array, start)
-
     assert set(pieces.by_name) == set(MODULES)
-    pieces.by_name = {name: piece for name, piece in pieces.by_name.items() if name != "train_step"}
-    mesh, with_pieces = functions_with(pieces, config)
-    model, piece_optimizer = nnx.merge(with_pieces.graph, with_pieces.init())
-    parameters = nnx.state(model)
-    nnx.replace_by_pure_dict(parameters, course_parameters(start, config))
-    nnx.update(model, parameters)
-    piece_state = nnx.state((model, piece_optimizer))
-
-    losses: list[tuple[float, float]] = []
-    for batch in batches:
-        state, own_metrics = own.train_step(state, put_batch(batch, mesh))
-        piece_state, metrics = with_pieces.train_step(piece_state, put_batch(batch, mesh))
-        losses.append((float(own_metrics.loss), float(metrics.loss)))
-    # The order of summation differs, and Adam's first steps amplify differences of tiny gradients.
-    np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
+    pieces = only(pieces, *(name for name in pieces.by_name if name != "train_step"))
+    check_same_losses(config, pieces, lambda own: course_parameters(own, config), batches)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +93,8 @@ def test_reference_pieces_train_to_the_same_losses_from_the_same_parameters(piec
     ],
 )
 def test_any_subset_of_pieces_trains(pieces: Pieces, names: tuple[str, ...]) -> None:
-    pieces.by_name = {name: pieces.by_name[name] for name in names}
-    mesh, functions = functions_with(pieces, COURSE)
-    state = functions.init()
-    ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
+    mesh, functions = functions_with(only(pieces, *names), COURSE)
+    state, ids = functions.init(), put_batch(some_ids(1)[0], mesh)
     losses = []
     for _ in range(6):
         state, metrics = functions.train_step(state, ids)
@@ -134,21 +107,9 @@ def test_any_subset_of_pieces_trains(pieces: Pieces, names: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("name", ["CausalMHA", "GPTBlock"])
 def test_attention_that_does_not_rotate_gets_learned_positions(pieces: Pieces, name: str) -> None:
-    pieces.by_name = {name: pieces.by_name[name]}
-    model = model_builder(replace(COURSE, positions="rope"), pieces)(nnx.Rngs(0))
+    model = model_builder(replace(COURSE, positions="rope"), only(pieces, name))(nnx.Rngs(0))
     once, moved = model(jnp.array([3, 1, 4])), model(jnp.array([1, 3, 4]))
     assert not np.allclose(once[-1], moved[-1], atol=1e-3), "the order of the tokens matters"
-
-
-@pytest.mark.parametrize(
-    ("names", "is_used"), [(("muon",), False), (("muon", "GPTBlock"), False), (("muon", "MiniGPT"), True)]
-)
-def test_muon_needs_one_of_the_models_whose_kernels_are_matrices(
-    pieces: Pieces, names: tuple[str, ...], is_used: bool
-) -> None:
-    pieces.by_name = {name: pieces.by_name[name] for name in names}
-    assert pieces.uses("muon", replace(COURSE, optimizer="muon")) is is_used
-    assert not pieces.uses("muon", COURSE)
 
 
 @pytest.mark.thorough
@@ -161,22 +122,15 @@ def test_muon_is_used_for_the_kernels_of_minigpt_and_only_if_the_config_says_so(
         "MiniGPT": pieces.by_name["MiniGPT"],
         "muon": lambda *args: called.append(args[:3]) or piece(*args),
     }
-    mesh, functions = functions_with(pieces, config)
+    losses = losses_with(pieces, config, steps=6)
     assert called == [(1.0, 0.95, config.weight_decay)]
-    state = functions.init()
-    ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
-    losses = []
-    for _ in range(6):
-        state, metrics = functions.train_step(state, ids)
-        losses.append(float(metrics.loss))
     assert losses[-1] < losses[0] - 0.05
 
 
 @pytest.mark.thorough
 def test_accumulated_gradients_give_the_losses_of_whole_batches(pieces: Pieces) -> None:
     del pieces.by_name["train_step"]
-    rng, results = np.random.default_rng(0), []
-    batches = [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(4)]
+    batches, results = some_ids(4), []
     batches[1][2, 7:] = -1
     for microbatches in (1, 4):
         mesh, functions = functions_with(pieces, replace(COURSE, grad_accumulation_steps=microbatches, clip_norm=0.5))
@@ -188,10 +142,10 @@ def test_accumulated_gradients_give_the_losses_of_whole_batches(pieces: Pieces) 
 
 
 def test_finite_guard_counts_skipped_updates(pieces: Pieces) -> None:
-    pieces.by_name = {"finite_guard": pieces.by_name["finite_guard"]}
-    mesh, functions = functions_with(pieces, replace(COURSE, learning_rate=1e38, clip_norm=0.0, warmup_steps=0))
-    state = functions.init()
-    ids = put_batch(np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32), mesh)
+    mesh, functions = functions_with(
+        only(pieces, "finite_guard"), replace(COURSE, learning_rate=1e38, clip_norm=0.0, warmup_steps=0)
+    )
+    state, ids = functions.init(), put_batch(some_ids(1)[0], mesh)
     for _ in range(4):
         state, metrics = functions.train_step(state, ids)
     assert int(metrics.skipped) >= 2  # the first step made the parameters infinite
@@ -226,9 +180,7 @@ def test_stubs_are_not_pieces_and_the_description_says_so(workspace: Path) -> No
 
 def test_the_config_records_a_digest_of_the_pieces(workspace: Path) -> None:
     file = workspace / "p03_causal_mha.py"
-    for other in workspace.glob("p*.py"):
-        if other != file:
-            other.unlink()
+    keep(workspace, file.stem)
     config = replace(TINY, vocab_size=61)
     before = load_pieces(workspace).names(config, 1)
     file.write_text(file.read_text() + "# another\n")
@@ -294,9 +246,7 @@ def test_a_workspace_without_pieces_is_a_usage_error(tmp_path: Path) -> None:
 def test_a_run_with_pieces_trains_resumes_and_samples_without_the_workspace(
     harness: Harness, workspace: Path, stories_file: Path, tmp_path: Path
 ) -> None:
-    for file in workspace.glob("p*.py"):  # every piece costs a smoke test in each command
-        if file.stem not in TRAINED:
-            file.unlink()
+    keep(workspace, *TRAINED)
     arguments = ["train", "--run", "mine", "--data", stories_file, "--steps", 4, "--quiet"]
     for key, value in (("context", 16), ("d_model", 16), ("num_heads", 2), ("d_ff", 24), ("eval_every", 2),
                        ("chart_every", 4), ("sample_every", 4)):  # fmt: skip

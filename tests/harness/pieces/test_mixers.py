@@ -5,9 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from flax import nnx
 
@@ -15,11 +13,10 @@ from harness.config import Config
 from harness.errors import PieceError
 from harness.model.gpt import GPT
 from harness.model.sampling import Sampling, WindowDecoder, generate
-from harness.pieces.assemble import generate_tokens, recipe_from
+from harness.pieces.assemble import generate_tokens, model_builder
 from harness.pieces.load import Pieces, load_pieces
-from harness.training.sharding import make_mesh, put_batch
-from harness.training.train_step import make_step_functions
 from tests.harness.conftest import TINY, Harness
+from tests.harness.pieces.shared import check_same_losses, filled, keep, losses_with, only, some_ids
 
 SIZES = replace(TINY, vocab_size=61, vocab_multiple=1, context=12, num_heads=2, bias=False, init="xavier")
 CONFIGS = {
@@ -27,11 +24,6 @@ CONFIGS = {
     "SelectiveSSM": replace(SIZES, mixer="state_space", d_state=3, positions="none"),
 }
 mixers = pytest.mark.parametrize("name", CONFIGS)
-IDS = np.random.default_rng(0).integers(0, 61, (8, 13)).astype(np.int32)
-
-
-def only(pieces: Pieces, *names: str) -> Pieces:
-    return replace(pieces, by_name={name: pieces.by_name[name] for name in names})
 
 
 def own_in_words_of_the_course(attention: dict[str, Any]) -> dict[str, Any]:
@@ -57,42 +49,20 @@ def own_in_words_of_the_course(attention: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["LatentAttention", pytest.param("SelectiveSSM", marks=pytest.mark.thorough)])
 def test_the_reference_trains_to_the_same_losses_from_the_same_parameters(name: str, pieces: Pieces) -> None:
-    config = CONFIGS[name]
-    mesh = make_mesh(config)
-    own = make_step_functions(config, mesh)
-    state = own.init()
-    start = jax.tree.map(jnp.array, nnx.to_pure_dict(nnx.state(own.model(state))))
+    def named(own: dict[str, Any]) -> dict[str, Any]:
+        own["blocks"]["attn"] = {"piece": own_in_words_of_the_course(own["blocks"]["attn"])}
+        return own
 
-    with_piece = make_step_functions(config, mesh, recipe_from(config, mesh, only(pieces, name)))
-    model, optimizer = nnx.merge(with_piece.graph, with_piece.init())
-    assert type(model.blocks.attn.piece).__name__ == name
-    start["blocks"]["attn"] = {"piece": own_in_words_of_the_course(start["blocks"]["attn"])}
-    parameters = nnx.state(model)
-    nnx.replace_by_pure_dict(parameters, start)
-    nnx.update(model, parameters)
-    piece_state = nnx.state((model, optimizer))
-
-    losses: list[tuple[float, float]] = []
-    for _ in range(6):
-        state, own_metrics = own.train_step(state, put_batch(IDS, mesh))
-        piece_state, metrics = with_piece.train_step(piece_state, put_batch(IDS, mesh))
-        losses.append((float(own_metrics.loss), float(metrics.loss)))
-    assert losses[-1][0] < losses[0][0] - 0.1
-    # The order of summation differs, and Adam's first steps amplify differences of tiny gradients.
-    np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
+    losses = check_same_losses(CONFIGS[name], only(pieces, name), named, some_ids(1) * 6)
+    assert losses[-1] < losses[0] - 0.1
 
 
 @mixers
 def test_a_piece_samples_with_its_own_cache_as_without(name: str, pieces: Pieces) -> None:
     config = CONFIGS[name]
     few = only(pieces, name, "sampling_distribution", "generate")
-    mesh = make_mesh(config)
-    functions = make_step_functions(config, mesh, recipe_from(config, mesh, few))
-    model = functions.model(functions.init())
+    model = filled(model_builder(config, few)(nnx.Rngs(0)))
     assert isinstance(model, GPT)
-    state = nnx.state(model)
-    rng = np.random.default_rng(1)
-    nnx.update(model, jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.3, leaf.shape), leaf.dtype), state))
     steps = []
     few.by_name["generate"] = None  # is not called
     piece = type(model.blocks.attn.piece)
@@ -115,14 +85,9 @@ def test_the_pieces_of_a_state_space_and_of_positions_take_their_layers(pieces: 
     own = pieces.by_name["rope"]
     some = only(pieces, "SelectiveSSM", "rope", "sampling_distribution")
     some.by_name["rope"] = lambda *arguments: rotated.append(1) or own(*arguments)
-    mesh = make_mesh(config)
-    functions = make_step_functions(config, mesh, recipe_from(config, mesh, some))
-    model = functions.model(functions.init())
+    model = filled(model_builder(config, some)(nnx.Rngs(0)))
     kinds = [type(getattr(block.attn, "piece", block.attn)).__name__ for block in model.blocks.layers]
-    assert kinds == ["SelectiveSSM", "Attention"]
-    rng = np.random.default_rng(1)
-    state = nnx.state(model)
-    nnx.update(model, jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.3, leaf.shape), leaf.dtype), state))
+    assert kinds == ["SelectiveSSM", "GeneralAttention"]
     sampling = Sampling(temperature=0.0, max_tokens=6)
     tokens = list(generate_tokens(config, some, model, [3, 1, 4], sampling, -1, 0))
     assert rotated
@@ -130,35 +95,12 @@ def test_the_pieces_of_a_state_space_and_of_positions_take_their_layers(pieces: 
     assert len(set(tokens)) > 1
 
 
-def test_the_run_says_which_mixer_is_used(workspace: Path) -> None:
-    for file in workspace.glob("*.py"):  # every piece costs a smoke test
-        if int(file.name[1:3]) not in (3, 29, 37, 66, 67):
-            file.unlink()
-    pieces = load_pieces(workspace)
-    lines = pieces.describe(CONFIGS["LatentAttention"])
-    assert (
-        f"LatentAttention: yours, {workspace / 'p66_latent_attention.py'} (with mixer=latent_attention, without"
-        in "\n".join(lines)
-    )
-    assert "SelectiveSSM: not used (it is used with mixer=state_space)" in lines
-    assert any(
-        line.startswith("CausalMHA: not used (it is used with mixer=attention, unless the model is") for line in lines
-    )
-    assert "generate: not used (it is used with mixer=attention, if there is no decode_step)" in lines
-    lines = pieces.describe(CONFIGS["SelectiveSSM"])
-    assert f"SelectiveSSM: yours, {workspace / 'p67_state_space.py'} (with mixer=state_space)" in lines
-    lines = pieces.describe(replace(CONFIGS["LatentAttention"], window=4))
-    assert "LatentAttention: not used (it is used with mixer=latent_attention, without window and head_width)" in lines
-
-
 @pytest.mark.thorough
 @mixers
 def test_a_run_trains_and_samples_with_the_piece(
     name: str, workspace: Path, stories_file: Path, harness: Harness
 ) -> None:
-    for file in workspace.glob("*.py"):
-        if int(file.name[1:3]) not in (37, 66, 67):
-            file.unlink()
+    keep(workspace, "p37", "p66", "p67")
     keys = "mixer d_latent d_rope d_state positions d_model num_heads d_ff context batch_size mesh".split()
     settings = [part for key in keys for part in ("--set", f"{key}={getattr(CONFIGS[name], key)}")]
     files = ("--data", stories_file, "--pieces", workspace)
@@ -170,9 +112,7 @@ def test_a_run_trains_and_samples_with_the_piece(
 
 
 def test_a_piece_whose_steps_differ_from_the_whole_is_broken(workspace: Path) -> None:
-    for file in workspace.glob("*.py"):
-        if file.name != "p67_state_space.py":
-            file.unlink()
+    keep(workspace, "p67")
     file = workspace / "p67_state_space.py"
     file.write_text(file.read_text().replace("return out_1D[0], cache", "return out_1D[0], 0.5 * cache"))
     with pytest.raises(
@@ -193,11 +133,6 @@ def test_other_pieces_stand_beside_the_harness_s_own_mixer(config: Config, piece
     few = only(
         pieces, *(name for name in pieces.by_name if name not in ("LatentAttention", "SelectiveSSM", "train_step"))
     )
-    mesh = make_mesh(config)
-    functions = make_step_functions(config, mesh, recipe_from(config, mesh, few))
-    state, losses = functions.init(), []
-    for _ in range(4):
-        state, metrics = functions.train_step(state, put_batch(IDS, mesh))
-        losses.append(float(metrics.loss))
+    losses = losses_with(few, config, steps=4)
     assert losses[-1] < losses[0] - 0.05
-    assert isinstance(functions.model(state), GPT)
+    assert isinstance(model_builder(config, few)(nnx.Rngs(0)), GPT)

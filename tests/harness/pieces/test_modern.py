@@ -11,12 +11,12 @@ from flax import nnx
 
 from harness.config import Config
 from harness.model.sampling import Sampling
-from harness.pieces.assemble import generate_tokens, recipe_from
+from harness.pieces.assemble import generate_tokens, model_builder
 from harness.pieces.load import Pieces, load_pieces
 from harness.presets import preset
-from harness.training.sharding import make_mesh, put_batch
-from harness.training.train_step import make_step_functions
+from harness.training.sharding import put_batch
 from tests.harness.conftest import TINY
+from tests.harness.pieces.shared import check_same_losses, functions_with, keep, losses_with, only, some_ids
 
 SIZES = {name: getattr(TINY, name) for name in ("data", "batch_size", "steps", "mesh")}
 MODERN = replace(
@@ -24,16 +24,6 @@ MODERN = replace(
     learning_rate=1e-2, warmup_steps=2, final_lr_fraction=0.1,  # where the schedule of problem 10 ends
 )  # fmt: skip
 PARTS = ("rope", "RMSNorm", "SwiGLU", "GQA")
-
-
-def functions_with(pieces: Pieces, config: Config):
-    mesh = make_mesh(config)
-    return mesh, make_step_functions(config, mesh, recipe_from(config, mesh, pieces))
-
-
-def some_ids(batches: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(0)
-    return [rng.integers(0, 61, (8, 13)).astype(np.int32) for _ in range(batches)]
 
 
 def modern_parameters(state: dict, config: Config) -> dict:
@@ -54,27 +44,9 @@ def modern_parameters(state: dict, config: Config) -> dict:
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_the_reference_trains_to_the_same_losses_from_the_same_parameters(pieces: Pieces, optimizer: str) -> None:
     config = replace(MODERN, optimizer=optimizer)
-    mesh = make_mesh(config)
-    own = make_step_functions(config, mesh)
-    state = own.init()
-    start = jax.tree.map(jnp.array, nnx.to_pure_dict(nnx.state(own.model(state))))
-
-    pieces.by_name = {name: piece for name, piece in pieces.by_name.items() if name != "train_step"}
-    mesh, with_pieces = functions_with(pieces, config)
-    model, piece_optimizer = nnx.merge(with_pieces.graph, with_pieces.init())
-    assert type(model).__name__ == "ModernGPT"
-    parameters = nnx.state(model)
-    nnx.replace_by_pure_dict(parameters, modern_parameters(start, config))
-    nnx.update(model, parameters)
-    piece_state = nnx.state((model, piece_optimizer))
-
-    losses: list[tuple[float, float]] = []
-    for batch in some_ids(6):
-        state, own_metrics = own.train_step(state, put_batch(batch, mesh))
-        piece_state, metrics = with_pieces.train_step(piece_state, put_batch(batch, mesh))
-        losses.append((float(own_metrics.loss), float(metrics.loss)))
-    # The order of summation differs, and Adam's first steps amplify differences of tiny gradients.
-    np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-4)
+    pieces = only(pieces, *(name for name in pieces.by_name if name != "train_step"))
+    assert type(model_builder(config, pieces)(nnx.Rngs(0))).__name__ == "ModernGPT"
+    check_same_losses(config, pieces, lambda own: modern_parameters(own, config), some_ids(6))
 
 
 @pytest.mark.parametrize(
@@ -91,13 +63,8 @@ def test_any_of_them_trains(pieces: Pieces, names: tuple[str, ...]) -> None:
     for name in names:
         piece = pieces.by_name[name]
         pieces.by_name[name] = lambda *a, name=name, piece=piece, **k: called.append(name) or piece(*a, **k)
-    pieces.by_name = {name: pieces.by_name[name] for name in names}
-    mesh, functions = functions_with(pieces, replace(MODERN, optimizer="muon" if "muon" in names else "adamw"))
-    state, ids = functions.init(), put_batch(some_ids(1)[0], mesh)
-    losses = []
-    for _ in range(6):
-        state, metrics = functions.train_step(state, ids)
-        losses.append(float(metrics.loss))
+    config = replace(MODERN, optimizer="muon" if "muon" in names else "adamw")
+    losses = losses_with(only(pieces, *names), config, steps=6)
     assert losses[-1] < losses[0] - 0.05
     # The parts of the first model are not used, GQA brings its own positions, and Muon is for models made of pieces.
     unused = {"CausalMHA", "MiniGPT", "muon", "rope"} if "MiniGPT" in names else {"rope"} if names == PARTS else set()
@@ -106,9 +73,7 @@ def test_any_of_them_trains(pieces: Pieces, names: tuple[str, ...]) -> None:
 
 def test_a_norm_takes_rows_of_stories(workspace: Path) -> None:
     """As its page says, (T, D): never one row alone, nor several stories."""
-    for file in workspace.glob("*.py"):
-        if not file.name.startswith("p38"):
-            file.unlink()
+    keep(workspace, "p38")
     (file,) = workspace.glob("*.py")
     text = file.read_text()
     file.write_text(text.replace("axis=-1, keepdims", "axis=1, keepdims").replace("x_TD**2", "(x_TD[:, :] * x_TD)"))
@@ -116,27 +81,6 @@ def test_a_norm_takes_rows_of_stories(workspace: Path) -> None:
     assert file.read_text() != text
     _, metrics = functions.train_step(functions.init(), put_batch(some_ids(1)[0], mesh))
     assert np.isfinite(float(metrics.loss))
-
-
-def test_what_is_used_depends_on_the_settings(workspace: Path) -> None:
-    for file in workspace.glob("*.py"):  # every piece costs a smoke test
-        if int(file.name[1:3]) not in (1, 2, 3, 4, 5, 6, 30, 37, 38, 39, 40, 46):
-            file.unlink()
-    pieces = load_pieces(workspace)
-    lines = pieces.describe(MODERN)
-    for name in PARTS:
-        assert f"{name}: yours, through ModernGPT" in lines
-    used_when = "with mixer=attention, unless the model is of Llama's kind, or in Hugging Face's format"
-    assert f"MiniGPT: not used (it is used {used_when})" in lines
-    assert "decode_step: not used (it needs your MiniGPT, which this run does not use)" in lines
-    assert "muon: not used (it is used with optimizer=muon and your MiniGPT or ModernGPT)" in lines
-    lines = pieces.describe(replace(MODERN, bias=True))
-    assert "ModernGPT: not used (it is used if the model is that of the preset modern, of any size)" in lines
-    assert "SwiGLU: not used (it is used if the model is of Llama's kind, with bias=false)" in lines
-    assert any(line.startswith("RMSNorm: yours, ") for line in lines)
-    lines = pieces.describe(replace(MODERN, activation="gelu"))
-    assert "RMSNorm: not used (it is used if the model is of Llama's kind)" in lines
-    assert "CausalMHA: yours, through MiniGPT" in lines
 
 
 @pytest.mark.thorough

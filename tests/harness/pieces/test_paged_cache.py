@@ -4,23 +4,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from flax import nnx
 
 from harness.errors import PieceError
 from harness.model.gpt import GPT
 from harness.model.sampling import Sampling
-from harness.pieces.assemble import generate_together, generate_tokens, paging, recipe_from
+from harness.pieces.assemble import generate_together, generate_tokens, model_builder, paging
 from harness.pieces.load import Pieces, check_pieces
 from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.run_session import ignore, open_session
-from harness.training.sharding import make_mesh
-from harness.training.train_step import make_step_functions
 from tests.harness.conftest import TINY
+from tests.harness.pieces.shared import filled, only
 
 # A model of Llama's kind, whose attention has biases, so that it is the harness's and has a cache
 CONFIG = replace(
@@ -31,19 +28,14 @@ PARTS = ("rope", "RMSNorm", "SwiGLU", "sampling_distribution", "BlockManager", "
 SAMPLED = Sampling(temperature=1.0, top_p=0.9, seed=3, max_tokens=8)
 
 
-def filled(pieces: Pieces) -> Any:
-    mesh = make_mesh(CONFIG)
-    functions = make_step_functions(CONFIG, mesh, recipe_from(CONFIG, mesh, pieces))
-    model = functions.model(functions.init())
+def model_of(pieces: Pieces) -> Any:
+    model = filled(model_builder(CONFIG, pieces)(nnx.Rngs(0)))
     assert isinstance(model, GPT)
-    rng = np.random.default_rng(1)
-    state = nnx.state(model)
-    nnx.update(model, jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.3, leaf.shape), leaf.dtype), state))
     return model
 
 
 def test_the_pieces_sample_together_as_one_by_one(pieces: Pieces) -> None:
-    few = replace(pieces, by_name={name: pieces.by_name[name] for name in PARTS})
+    few = only(pieces, *PARTS)
     attention, calls = few.by_name["paged_attention"], []
     few.by_name["paged_attention"] = lambda *arguments: calls.append(arguments) or attention(*arguments)
 
@@ -53,7 +45,7 @@ def test_the_pieces_sample_together_as_one_by_one(pieces: Pieces) -> None:
             return super().append(name)
 
     few.by_name["BlockManager"] = Counted
-    model, cache = filled(few), paging(CONFIG, few)
+    model, cache = model_of(few), paging(CONFIG, few)
     assert cache is not None
     prompts = [prompt for length in (6, 2) for prompt in [[*range(length)]] * 3]
 
@@ -69,7 +61,7 @@ def test_the_pieces_sample_together_as_one_by_one(pieces: Pieces) -> None:
 
 
 def test_a_run_with_them_has_the_metrics_of_one_without(pieces: Pieces, tiny: Any, tmp_path: Path) -> None:
-    few = replace(pieces, by_name={name: pieces.by_name[name] for name in PARTS})
+    few = only(pieces, *PARTS)
     base = replace(
         tiny, norm_kind="rmsnorm", activation="swiglu", positions="rope", num_layers=1, steps=2, warmup_steps=0
     )
@@ -89,22 +81,9 @@ def test_a_run_with_them_has_the_metrics_of_one_without(pieces: Pieces, tiny: An
     assert len(paged) == 2
 
 
-def test_what_is_used(pieces: Pieces) -> None:
-    lines = "\n".join(pieces.describe(CONFIG))
-    assert f"BlockManager: yours, {pieces.folder / 'p63_paged_cache.py'} (with cache_blocks)" in lines
-    assert "paged_attention: yours" in lines
-    whole = replace(CONFIG, cache_blocks=0)
-    assert "BlockManager: not used (it is used with cache_blocks)" in pieces.describe(whole)
-    assert paging(whole, pieces) is None
-    windowed = replace(CONFIG, window=5)
-    assert "paged_attention: not used (it is used with cache_blocks, if there is no window)" in pieces.describe(
-        windowed
-    )
-    gpt2 = replace(CONFIG, norm_kind="layernorm")
-    del pieces.by_name["MiniGPT"]  # whose file is searched for what it imports, if it is used
-    without = "not used (it does not work with your GPTBlock, which has no cache of keys and values)"
-    assert f"BlockManager: {without}" in pieces.describe(gpt2)
-    assert paging(gpt2, pieces) is None
+def test_no_cache_is_shared_without_the_setting_or_with_a_piece_that_has_none(pieces: Pieces) -> None:
+    assert paging(replace(CONFIG, cache_blocks=0), pieces) is None
+    assert paging(replace(CONFIG, norm_kind="layernorm"), pieces) is None
 
 
 class Broken:
@@ -142,7 +121,7 @@ def test_a_manager_that_loses_blocks_is_reported(pieces: Pieces) -> None:
             del self.tables[name], self.lengths[name]
 
     few = replace(pieces, by_name={name: pieces.by_name[name] for name in PARTS} | {"BlockManager": Lossy})
-    model, cache = filled(few), paging(CONFIG, few)
+    model, cache = model_of(few), paging(CONFIG, few)
     assert cache is not None
     with pytest.raises(PieceError, match=r"BlockManager finds no block where enough are free: .*grade problem 63"):
         generate_together(few, model, [[1, 2, 3]] * 9, SAMPLED, -1, 0, 6, cache)

@@ -101,25 +101,6 @@ def test_a_run_with_them_resumes_exactly_and_samples(pieces: Pieces, tiny: Confi
     assert len([*session.tokens(session.functions.model(state), ids, Sampling(temperature=0.0, max_tokens=3))]) <= 3
 
 
-def test_what_is_used_with_segments(pieces: Pieces) -> None:
-    lines = "\n".join(pieces.describe(CONFIG))
-    for name in ("pack_stories", *PARTS):
-        assert f"{name}: yours, {pieces.folder}" in lines
-    whole = "not used (it takes a row for one story, and with packing=segments a row has several)"
-    for name in ("MiniGPT", "GPTBlock", "CausalMHA", "TokenAndPositionEmbed", "train_step", "pack"):
-        assert f"{name}: {whole}" in lines
-    assert "decode_step: not used (it needs your MiniGPT, which this run does not use)" in lines
-    assert "next_token_loss: yours" in lines
-    assert "segment_mask: not used (your segment_attention does its work)" in lines
-    del pieces.by_name["segment_attention"]
-    assert f"segment_mask: yours, {pieces.folder}" in "\n".join(pieces.describe(CONFIG))
-    del pieces.by_name["MiniGPT"]  # whose file is searched for what it imports, if it is used
-    without = "\n".join(pieces.describe(replace(CONFIG, packing="padded", window=4)))
-    assert "pack_stories: not used (it is used with packing=segments)" in without
-    assert "segment_mask: not used (it is used with packing=segments, if there is no window)" in without
-    assert "pack: yours" in without
-
-
 def test_rows_of_another_width_are_reported(pieces: Pieces) -> None:
     pieces.by_name["pack_stories"] = lambda stories, context, pad_id: (np.zeros((1, 3)), np.zeros((1, 3)))
     with pytest.raises(PieceError, match=r"pack_stories returned arrays of shapes \(1, 3\) and \(1, 3\).*\(R, 17\)"):

@@ -7,7 +7,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.data.ngrams import NgramLoss
 from harness.run.charts import comparison, learning_rates, losses, range_test, rewards
 
 pytestmark = pytest.mark.fast
@@ -39,7 +38,7 @@ def texts(picture: str, anchor: str | None = None, kind: str | None = None) -> l
 
 @pytest.mark.parametrize(("first", "last"), [(7.6, 1.6), (2.2, 1.9), (7.6, 0.004)])
 def test_the_ticks_are_plain_numbers(first: float, last: float):
-    picture = losses(metrics(first, last), "run", None)
+    picture = losses(metrics(first, last), "run", {})
     assert texts(picture, "middle") == ["0", "10", "20", "30", "40"]
     ticks = texts(picture, "end")
     assert 3 <= len(ticks) <= 15
@@ -47,8 +46,8 @@ def test_the_ticks_are_plain_numbers(first: float, last: float):
 
 
 def test_every_line_has_a_name():
-    picture = losses(metrics(7.6, 1.6), "a <run>", NgramLoss(unigram=5.128, bigram=2.944))
-    assert texts(picture, kind="key") == ["train", "validation", "unigram model 5.13", "bigram model 2.94"]
+    picture = losses(metrics(7.6, 1.6), "a <run>", {"bigram": 2.944, "unigram": 5.128, "base": 3.2})
+    assert texts(picture, kind="key") == ["train", "validation", "unigram model 5.13", "bigram model 2.94", "base 3.20"]
     assert texts(picture, kind="title") == ["a <run>"]
     assert texts(picture, kind="name") == ["loss (nats per token, log scale)", "step"]
     both = comparison({"a": metrics(7.6, 1.6), "b" * 90: metrics(7.6, 2.6)}, "validation_loss", "loss")
@@ -76,10 +75,10 @@ def test_a_range_test_has_two_logarithmic_axes():
 
 
 def test_a_run_without_a_finite_loss_has_a_chart_that_says_so():
-    assert texts(losses([{"step": 1, "loss": None}], "run", None), kind="name") == ["no finite values yet", "step"]
+    assert texts(losses([{"step": 1, "loss": None}], "run", {}), kind="name") == ["no finite values yet", "step"]
 
 
 def test_a_file_fetches_nothing():
-    picture = losses(metrics(7.6, 1.6), "run", None)
+    picture = losses(metrics(7.6, 1.6), "run", {})
     assert re.findall(r"https?://[^\"]+", picture) == [SVG[1:-1]]
     assert "@media (prefers-color-scheme: dark)" in picture

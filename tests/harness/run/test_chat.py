@@ -13,7 +13,7 @@ import pytest
 from harness.config import Config
 from harness.errors import UsageError
 from harness.model.sampling import Sampling, encode_prompt, stream_text
-from harness.run.chat import GREETING, Chat
+from harness.run.chat import GREETING_OF_TEXT, Chat
 from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.run_session import Session, ignore, open_session
@@ -46,7 +46,9 @@ def test_a_chat_continues_prompts_and_changes_settings(session: Session) -> None
     with pytest.raises(UsageError, match="nothing to repeat yet"):
         list(chat.answer("/again"))
     assert "".join(chat.answer("The cat")) == expected("The cat", GREEDY)
+    assert chat.tokens == 5
     assert "temperature 1.5" in "".join(chat.answer("/temperature 1.5"))
+    assert chat.tokens == 0
     warm = Sampling(temperature=1.5, max_tokens=5)
     assert "".join(chat.answer("The dog")) == expected("The dog", warm)
     again = "".join(chat.answer("/again"))
@@ -84,7 +86,7 @@ def test_lines_from_a_pipe(session: Session, tmp_path: Path) -> None:
         command("chat", "r", "--max-tokens", 3), input=lines, capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{GREETING}\nThe cat")
+    assert done.stdout.startswith(f"{GREETING_OF_TEXT}\nThe cat")
     assert "\ntemperature 0.0" in done.stdout
     assert "\nThe dog" in done.stdout
     assert "There is no command /nonsense" in done.stderr

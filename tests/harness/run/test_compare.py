@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from harness.cli.main import main
 from harness.config import Config
 from harness.run.compare import compare, table
-from harness.run.folder import Run
+from harness.run.folder import DataRecord, Run
 from tests.harness.conftest import TINY
 
 
@@ -19,7 +19,7 @@ def make_run(folder: Path, config: Config, steps: int, *, key: str = "k", tokens
     """A run after `steps` steps, validated every third one, whose speed is 50 tokens/s."""
     run = Run(folder)
     run.create_or_check(config)
-    run.record_data("stories.txt", key)
+    run.record_data(DataRecord("stories.txt", key))
     lines: list[dict[str, Any]] = [
         {
             "step": step,

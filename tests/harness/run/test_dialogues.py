@@ -20,7 +20,7 @@ from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.run_session import ignore, open_session
 from harness.run.state import load_state
-from harness.training.recipe import default_loss_sum, default_model
+from harness.training.train_step import default_loss_sum, default_model
 from tests.harness.conftest import TINY, Harness
 
 SOUNDS = {"cat": "Meow.", "dog": "Woof!", "cow": "Moo."}

@@ -102,8 +102,8 @@ def test_the_command_trains_reports_and_evaluates(harness_here: Harness, base: C
     ]  # fmt: skip
     long = {"prompt": "Why?", "chosen": "Because. " * 60, "rejected": "No."}
     file = write(tmp_path / "mine.jsonl", [long, *conversation])
-    run = harness_here("dpo", "base", "--pairs", file, "--steps", 4, "--beta", 0.2, "--mesh", "1x1", "--set", "eval_every=2",
-                       "--set", "warmup_steps=0", "--set", "batch_size=4", "--quiet")  # fmt: skip
+    run = harness_here("dpo", "base", "--pairs", file, "--steps", 4, "--beta", 0.2, "--mesh", "1x1",
+                       "--set", "eval_every=2", "--set", "warmup_steps=0", "--set", "batch_size=4", "--quiet")  # fmt: skip
     assert run.code == 0, run.err
     assert "1 of 44 pairs of mine.jsonl for training is longer than the context of 48 and left out." in run.err
     assert "pairs the right way round" in run.out
@@ -121,7 +121,10 @@ def test_the_command_trains_reports_and_evaluates(harness_here: Harness, base: C
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"prompt": "Hi", "chosen": "Yes."}, "line 1: the record has no field `rejected`. Its fields are: prompt, chosen."),
+        (
+            {"prompt": "Hi", "chosen": "Yes."},
+            "line 1: the record has no field `rejected`. Its fields are: prompt, chosen.",
+        ),
         ({"chosen": [{"role": "user", "content": "Hi"}], "rejected": "No."}, "line 1: the pair has no answer"),
         (
             {"prompt": "Hi", "rejected": "No.",

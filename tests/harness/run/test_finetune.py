@@ -16,6 +16,7 @@ from harness.config import Config
 from harness.errors import UsageError
 from harness.model.sampling import Sampling
 from harness.presets import fine_tuning
+from harness.run.baselines import read_baselines
 from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.run_session import Session, ignore, open_session
@@ -190,6 +191,12 @@ def test_the_command_trains_and_resumes(base: Run, harness_here: Harness) -> Non
     assert result.code == 0, result.err
     assert "parameters trained, 6 steps" in result.err
     run = Run(base.folder.parent / "base-tuned")
+    # The loss of the base is there from the beginning, so that it shows whether a run improved on it.
+    session = session_of(run)
+    loss = session.validate(initial_state(session)[0])
+    assert read_baselines(run)["base"] == pytest.approx(loss)
+    assert f"step 0: validation {loss:.4f}, which is that of the base" in result.err
+    assert f"of the base, at step 0    {loss:.4f}" in result.out
     assert run.config().base == "base"
     assert run.config().adapted == {"attn", "mlp", "embed", "head"}
     again = harness_here(*command)

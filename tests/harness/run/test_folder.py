@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.run.folder import MetricsWriter, Run
+from harness.run.folder import Run
+from harness.run.metrics_file import MetricsWriter
 from tests.harness.conftest import TINY
 
 pytestmark = pytest.mark.fast

@@ -2,15 +2,23 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import psutil
 import pytest
 from flax import nnx
 
-from harness.model.gpt import GPT
+from harness.model.general import make_gpt
 from harness.model_config import ModelConfig
-from harness.run.hardware import PEAK_FLOPS, flops_per_token, listed_flops, memory_bytes
+from harness.run.hardware import (
+    PEAK_FLOPS,
+    described_devices,
+    flops_per_token,
+    listed_flops,
+    memory_bytes,
+    utilization,
+)
 from tests.harness.model.test_gpt import VARIANTS
 
 pytestmark = pytest.mark.fast
@@ -65,7 +73,7 @@ def test_other_devices_are_not_in_the_table(device_kind: str) -> None:
 )
 def test_flops_count_the_kernels_of_a_mixer_and_what_it_does_without_them(name: str, mixing: float) -> None:
     config = VARIANTS[name]
-    blocks = nnx.state(nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0)).blocks))
+    blocks = nnx.state(nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0)).blocks))
     leaves = jax.tree_util.tree_leaves_with_path(blocks)
     kernels = sum(math.prod(leaf.shape) for path, leaf in leaves if "kernel" in str(path))  # of both layers
     flops = flops_per_token(config.model) - flops_per_token(replace(config, num_layers=0).model)
@@ -83,3 +91,23 @@ def test_flops_count_the_gate_and_the_shared_heads() -> None:
 def test_the_memory_of_a_process_is_its_peak_in_bytes() -> None:
     """On a CPU, whose devices report none."""
     assert 0.9 * psutil.Process().memory_info().rss < memory_bytes() < psutil.virtual_memory().total
+
+
+def test_where_the_peak_rate_is_unknown_so_is_the_utilization(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert utilization(1e9, "float32", 1) is None
+    monkeypatch.setattr("harness.run.hardware.peak_flops", lambda dtype: 1e12)
+    assert utilization(1e12, "bfloat16", 4) == 0.25
+
+
+def test_the_first_line_names_the_devices_and_a_gpu_that_jax_leaves_unused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    monkeypatch.setattr("harness.run.hardware.NVIDIA_DRIVER", tmp_path / "version")
+    assert described_devices() == "JAX has 8 devices: cpu."
+    (tmp_path / "version").write_text("NVRM version: 580.65\n")
+    said = described_devices()
+    assert said.startswith("JAX has 8 devices: cpu. This machine has a GPU of NVIDIA, which this JAX cannot use: run `")
+    assert f"jax[cuda12]=={jax.__version__}" in said
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # as the user wishes
+    assert described_devices() == "JAX has 8 devices: cpu."

@@ -1,6 +1,7 @@
 """Intervals of evaluations, checkpoints, charts and samples, and work beside the training."""
 
 import errno
+import math
 import os
 import threading
 from dataclasses import replace
@@ -14,7 +15,7 @@ from harness.errors import PieceError, UsageError
 from harness.run.folder import Run
 from harness.run.hooks import Aside
 from harness.run.loop import train
-from harness.run.run_session import ignore, open_session
+from harness.run.run_session import Session, ignore, open_session
 from harness.run.state import load_state
 
 
@@ -35,6 +36,25 @@ def test_each_kind_of_work_has_its_own_interval(tiny: Config, tmp_path: Path) ->
     assert validated == [3, 6, 8]
     assert checkpoints(run) == [4, 6, 8]
     assert sorted(path.name for path in run.samples.iterdir()) == ["0000004.txt", "0000008.txt"]
+
+
+@pytest.mark.parametrize(
+    ("losses", "kept"),
+    [
+        ([3.0, 2.0, 4.0, 2.0, 5.0], [4, 9, 10]),  # an equal one later is not new
+        ([3.0, math.nan, 4.0, 1.0, 1.5], [8, 9, 10]),
+        ([math.nan, 3.0, 2.0, 4.0, 1.0], [9, 10]),
+    ],
+)
+def test_a_new_best_is_saved_whatever_the_interval_of_checkpoints(
+    losses: list[float], kept: list[int], tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = iter(losses)
+    monkeypatch.setattr(Session, "validate", lambda self, state: next(each))
+    run = trained(replace(tiny, steps=10, eval_every=2, checkpoint_every=9, keep=2), tmp_path / "run")
+    assert checkpoints(run) == kept
+    session = open_session(run, run.config(), None, log=ignore, quiet=True)
+    assert load_state(session)[0] == (kept[0] if kept[0] != 9 else 10)
 
 
 @pytest.mark.thorough

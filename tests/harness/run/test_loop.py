@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.run.folder import MEASURED
 from tests.conftest import Run
 from tests.forked import Preloaded
-from tests.harness.conftest import STORIES, Harness, command
+from tests.harness.conftest import MEASURED, STORIES, Harness, command
 
 SETTINGS = [
     "--set",

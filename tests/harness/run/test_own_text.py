@@ -4,15 +4,19 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from harness.config import Config
+from harness.data.tokenizer import get_tokenizer
 from harness.errors import UsageError
 from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.run_session import Session, ignore, open_session
 from harness.run.state import load_state
-from tests.harness.conftest import Harness
+from tests.harness.conftest import STORIES, Harness
+from tests.harness.hugging_face.models import LAYOUTS, exported
 
 POEM = "\n".join(f"第{number}首。床前明月光，疑是地上霜。举头望明月，低头思故乡。" for number in range(120))
 
@@ -49,9 +53,7 @@ def test_a_tokenizer_is_trained_on_the_data_and_kept(poems: Config, tmp_path: Pa
 def test_a_tokenizer_that_does_not_fit_is_named(poems: Config, tmp_path: Path) -> None:
     session, said = finished(Run(tmp_path / "run"), replace(poems, tokenizer="pocket-2k"))
     assert session.prepared.bytes_per_token == pytest.approx(1, abs=0.05)
-    assert any(
-        "does not fit poems.jsonl: 1.0" in sentence and "--tokenizer train:4096" in sentence for sentence in said
-    )
+    assert any("does not fit poems.jsonl: 1.0" in sentence and "--tokenizer train:512" in sentence for sentence in said)
 
 
 @pytest.mark.parametrize("tokenizer", ["train:", "train:many", "train:256"])
@@ -118,7 +120,7 @@ def test_the_commands_for_own_text(harness_here: Harness, poems: Config, tmp_pat
     (tmp_path / "other.txt").write_text(POEM[:300], "utf-8")
     evaluated = harness_here("eval", "mine", "--data", "other.txt")
     assert evaluated.code == 0, evaluated.err
-    assert evaluated.out.startswith("Run mine, step 2, on other.txt, 1 stories of ")
+    assert evaluated.out.startswith("Run mine, step 2, on other.txt, 1 text of ")
     assert "bits per byte" in evaluated.out
     tuned = harness_here(
         "finetune",
@@ -137,3 +139,48 @@ def test_the_commands_for_own_text(harness_here: Harness, poems: Config, tmp_pat
     assert Run(tmp_path / "runs" / "mine-tuned").tokenizer_file.read_bytes() == (
         Run(tmp_path / "runs" / "mine").tokenizer_file.read_bytes()
     )
+
+
+SMALL = ("--steps", 2, "--quiet", "--set", "context=16", "--set", "d_model=16", "--set", "d_ff=16", "--set", "mesh=1x1")
+
+
+def test_a_run_is_named_after_its_data_and_continues_no_other_text(harness_here: Harness, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text(POEM, "utf-8")
+    (tmp_path / "pocket.txt").write_text(POEM, "utf-8")
+    train_mine = ("train", "--data", "mine.txt", *SMALL)
+    done = harness_here(*train_mine)
+    assert done.code == 0, done.err
+    assert done.err.startswith("JAX has 8 devices: cpu.\n")
+    assert Run(tmp_path / "runs" / "mine").config().data == "mine.txt"
+    again = harness_here(*train_mine)
+    assert "runs/mine: resuming at step 2 of 2" in again.err
+    chosen = harness_here("train", "--data", "mine.txt", "--preset", "modern", *SMALL)
+    assert (chosen.code, Run(tmp_path / "runs" / "mine-modern").config().preset) == (0, "modern"), chosen.err
+    assert harness_here("train", "--run", "pocket", "--data", "mine.txt", *SMALL).code == 0  # as it was called before
+    for arguments, named in (((), "pocket"), (("--data", "pocket.txt"), "pocket.txt")):
+        refused = harness_here("train", *arguments, *SMALL)
+        assert refused.code == 2
+        said = " ".join(refused.err.split())
+        assert f"The run runs/pocket was trained on mine.txt, not on {named}." in said
+        assert "harness resume pocket" in said
+
+
+def test_an_imported_model_is_evaluated_on_a_text(harness_here: Harness, tmp_path: Path) -> None:
+    config = replace(LAYOUTS["Qwen 2"], context=32)
+    model = exported(config, tmp_path / "qwen")
+    text = STORIES[:900].replace("<|endoftext|>", " ")
+    (tmp_path / "mine.txt").write_text(text)
+    done = harness_here("eval", "hf:qwen", "--data", "mine.txt")
+    assert done.code == 0, done.err
+    ids = np.array([*get_tokenizer("pocket-2k").encode_ordinary(text.strip()), 2047])
+    losses = []
+    for start in range(0, len(ids) - 1, 32):  # windows that share one token
+        window = ids[start : start + 33]
+        logits = np.asarray(model(jnp.asarray(window[None, :-1])), np.float64)[0, :, :2048]
+        losses += [np.log(np.exp(row).sum()) - row[target] for row, target in zip(logits, window[1:], strict=True)]
+    assert done.out.startswith(f"hf:qwen, on mine.txt, 1 text of {len(ids)} tokens\n")
+    assert float(done.out.split("loss")[1].split()[0]) == pytest.approx(np.mean(losses), abs=2e-4)
+    refused = harness_here("eval", "hf:qwen")
+    assert (refused.code, "name a text with --data, or a task with --task" in refused.err) == (2, True)
+    refused = harness_here("eval", "hf:qwen", "--data", "mine.txt", "--step", 3)
+    assert (refused.code, "--step and --no-pieces need a run" in refused.err) == (2, True)

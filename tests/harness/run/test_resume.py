@@ -1,6 +1,7 @@
 """Resuming a run requires its data and its settings. Using a trained model requires neither the data nor the same
 machine."""
 
+import json
 import os
 import subprocess
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from harness.config import Config
 from harness.errors import UsageError
 from harness.model.sampling import Sampling
+from harness.presets import preset
 from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.run_session import ignore, open_session
@@ -49,7 +51,7 @@ def test_a_model_is_used_without_its_data(
 
 def test_a_run_is_not_resumed_with_other_data(tiny: Config, stories_file: Path, tmp_path: Path) -> None:
     run = finish(tmp_path / "runs" / "a", tiny)
-    former, text = run.data_key(), stories_file.read_text()
+    former, text = run.data().key, stories_file.read_text()
     stories_file.write_text(text + "One more.<|endoftext|>")
     with pytest.raises(UsageError, match=rf"stories.txt had the key {former}, and now has \w{{16}}\."):
         finish(run.folder, tiny)
@@ -66,8 +68,33 @@ def test_a_run_is_not_resumed_with_other_data(tiny: Config, stories_file: Path, 
 def test_a_run_of_an_older_version_takes_the_data_that_it_finds(tiny: Config, tmp_path: Path) -> None:
     run = finish(tmp_path / "runs" / "a", tiny)
     run.data_file.unlink()
-    assert run.data_key() == ""
-    assert finish(run.folder, tiny).data_key()
+    assert run.data().key == ""
+    assert finish(run.folder, tiny).data().key
+
+
+def test_a_run_of_an_older_version_ends_by_the_schedule_that_it_began_with(
+    tiny: Config, tmp_path: Path, harness_here: Harness
+) -> None:
+    """Its config says nothing of where the schedule starts; also where its command names a preset."""
+    names = ("data", "context", "d_model", "d_ff", "steps", "batch_size", "eval_every", "eval_batches", "mesh")
+    settings = {name: str(getattr(tiny, name)) for name in names}
+    config = replace(preset("pocket").with_options(settings), warmup_steps=3, schedule_start=0)
+    run = finish(tmp_path / "runs" / "a", config)
+    before = determined(run)
+    assert before[0]["learning_rate"] == pytest.approx(1e-5 * config.learning_rate, rel=0.1)
+    stored = json.loads(run.config_file.read_text())
+    del stored["schedule_start"]
+    run.config_file.write_text(json.dumps(stored))
+    run.checkpoints.joinpath("6").rename(tmp_path / "away")
+    typed = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    resumed = harness_here("train", "--preset", "pocket", "--run", "a", *typed, "--set", "warmup_steps=3", "--quiet")
+    assert resumed.code == 0, resumed.err
+    assert "resuming at step 3 of 6" in resumed.err
+    assert determined(run) == before
+    new = harness_here("train", "--preset", "pocket", "--run", "b", *typed, "--set", "warmup_steps=3", "--quiet")
+    assert new.code == 0, new.err
+    rates = [entry["learning_rate"] for entry in Run(tmp_path / "runs" / "b").metrics()]
+    assert rates[:5] == pytest.approx([*(entry["learning_rate"] for entry in before[1:])])
 
 
 def test_a_run_with_several_stories_per_row_resumes_exactly(tiny: Config, tmp_path: Path) -> None:

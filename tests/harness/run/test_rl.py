@@ -13,13 +13,13 @@ import pytest
 from harness.config import Config
 from harness.errors import UsageError
 from harness.pieces.load import Pieces
-from harness.run.folder import MEASURED, Run
+from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.rewards import get_reward
 from harness.run.run_session import ignore, open_session
 from harness.run.state import load_state
 from harness.run.tasks import story_task
-from tests.harness.conftest import STORIES, TINY, Harness
+from tests.harness.conftest import MEASURED, STORIES, TINY, Harness
 
 OPTIONS = ("--prompts", 2, "--group", 4, "--steps", 4, "--set", "eval_every=2", "--set", "prompt_tokens=3")
 

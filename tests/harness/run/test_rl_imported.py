@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,10 @@ import pytest
 
 from harness.errors import UsageError
 from harness.presets import fine_tuning, reinforcement
-from harness.run.folder import MEASURED, Run
+from harness.run.folder import Run
 from harness.run.run_session import ignore, open_session
 from tests.forked import Preloaded
-from tests.harness.conftest import Harness, command
+from tests.harness.conftest import MEASURED, Harness, command
 from tests.harness.hugging_face.models import LAYOUTS, exported
 
 OPTIONS = ("--task", "arithmetic", "--prompts", 2, "--group", 4, "--set", "context=48", "--set", "prompt_tokens=20",
@@ -118,6 +120,45 @@ def test_a_run_with_adapters_that_is_killed_ends_the_same(
     assert own.keys() == expected.keys()
     for name, array in own.items():
         np.testing.assert_array_equal(array, expected[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("size", "rate", "of_adapters"), [(10**6, 5e-5, 2e-4), (5 * 10**8, 2e-5, 2e-4), (8 * 10**9, 1e-5, 1e-4)]
+)
+def test_fine_tuning_of_a_pretrained_model_is_gentle(size: int, rate: float, of_adapters: float) -> None:
+    long = replace(LAYOUTS["Qwen 2"], context=32768)
+    bases = [(long, "hf:qwen"), (replace(long, base="hf:qwen"), "tuned"), *([(long, "large")] if size > 10**7 else [])]
+    for base, name in bases:
+        config = fine_tuning(base, name, {"data": "x"}, size)
+        assert (config.learning_rate, config.context) == (rate, 1024 if name == "hf:qwen" else 32768)
+        config = fine_tuning(base, name, {"data": "x", "lora_rank": "8"}, size)
+        assert (config.learning_rate, config.lora_targets) == (of_adapters, "attn,mlp")
+        typed = {"data": "x", "lora_rank": "8", "learning_rate": "0.1", "lora_targets": "embed"}
+        config = fine_tuning(base, name, typed, size)
+        assert (config.learning_rate, config.lora_targets) == (0.1, "embed")
+    assert fine_tuning(long, "mine", {"data": "x"}, 10**6).learning_rate == 2e-3
+    assert fine_tuning(LAYOUTS["GPT-2"], "hf:gpt2", {"data": "x"}, size).context == 256  # its positions are parameters
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_the_settings_of_a_pretrained_model_are_said(
+    backend: str, harness_here: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is computed; a device that is faster in bfloat16 computes in it."""
+    exported(replace(LAYOUTS["Qwen 2"], context=2048), tmp_path / "in")
+    (tmp_path / "text.txt").write_text("The cat saw the moon. " * 200)
+    monkeypatch.setattr("jax.default_backend", lambda: backend)
+    result = harness_here("finetune", "hf:in", "--data", "text.txt", "--lora", 2, "--set", "mesh=1x1")
+    assert result.code == 2
+    dtype = "float32" if backend == "cpu" else "bfloat16"
+    first, *_, last = result.err.splitlines()
+    assert re.fullmatch(
+        r"A pretrained model of 5\d,\d{3} parameters: learning_rate=0.0002, context=1024, "
+        rf"dtype={dtype}, lora_targets=attn,mlp. Other settings: --set KEY=VALUE.", first,
+    )  # fmt: skip
+    assert re.search(
+        r"a step takes 8 windows. Use a text of .* tokens, or a shorter context with --set context=\d+", last
+    )
 
 
 def test_settings_for_an_imported_model_are_gentler_and_its_context_may_be_cut() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from harness.config import Config
+from harness.data.arithmetic import is_held_out
 from harness.data.dialogues import open_template
-from harness.data.held_out import is_held_out
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import PieceError, UsageError
 from harness.run.tasks import Prompt, Task, get_problems, text_task

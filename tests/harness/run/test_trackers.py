@@ -1,8 +1,6 @@
 """Trackers give back the curves of metrics.jsonl, through their own readers, and never stop a run."""
 
-import csv
 import importlib.util
-import json
 import subprocess
 import sys
 import threading
@@ -18,8 +16,9 @@ import pytest
 from harness.config import Config
 from harness.errors import UsageError
 from harness.run import trackers
-from harness.run.folder import MetricsWriter, Run
+from harness.run.folder import Run
 from harness.run.loop import train
+from harness.run.metrics_file import MetricsWriter
 from harness.run.run_session import ignore, open_session
 from harness.run.trackers import tracking
 from tests.conftest import ROOT
@@ -59,14 +58,6 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
-def assert_csv_equals(run: Run) -> None:
-    metrics = run.metrics()
-    with (run.folder / "metrics.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    parsed = [{key: json.loads(value) if value else None for key, value in row.items()} for row in rows]
-    assert parsed == metrics
-
-
 def assert_tensorboard_equals(run: Run) -> None:
     """TensorBoard's scalars are float32; its steps and times are exact."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -90,75 +81,70 @@ def assert_tensorboard_equals(run: Run) -> None:
 
 
 def test_the_curves_are_those_of_the_metrics_after_a_resume(run: Run) -> None:
-    config = replace(TINY, log="csv,tensorboard")
+    config = replace(TINY, log="tensorboard")
     for last_step, steps in ((0, range(1, 9)), (5, range(6, 12))):  # the second execution resumes after step 5
         run.truncate_metrics(last_step)
         with tracking(run, config, pytest.fail):
             write(run, steps)
-        assert_csv_equals(run)
         assert_tensorboard_equals(run)
     assert len(run.metrics()) == 11
 
 
 def test_a_tracker_that_is_turned_on_later_has_all_steps(run: Run) -> None:
     write(run, range(1, 5))
-    lines = run.metrics_file.read_text().splitlines(keepends=True)
-    older = {key: value for key, value in json.loads(lines[0]).items() if key != "tokens_per_s"}
-    run.metrics_file.write_text(json.dumps(older) + "\n" + "".join(lines[1:]))
-    with tracking(run, replace(TINY, log="csv"), pytest.fail):
+    with tracking(run, replace(TINY, log="tensorboard"), pytest.fail):
         write(run, range(5, 7))
-    with (run.folder / "metrics.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["step"] for row in rows] == list("123456")
-    assert [row["tokens_per_s"] for row in rows] == ["", *["1234.5"] * 5], "a column that a newer version added"
+    assert_tensorboard_equals(run)
 
 
 def test_points_appear_while_training(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trackers, "POLL_SECONDS", 0.01)
-    with tracking(run, replace(TINY, log="csv"), pytest.fail):
+    with tracking(run, replace(TINY, log="tensorboard"), pytest.fail):
         write(run, range(1, 4))
         deadline = time.monotonic() + 30
-        file = run.folder / "metrics.csv"
-        while not file.exists() or file.read_text().count("\n") < 4:
+        while not any(b"tokens_per_s" in file.read_bytes() for file in run.folder.glob("tensorboard/*")):
             assert time.monotonic() < deadline
             time.sleep(0.01)
 
 
-def test_a_tracker_that_fails_is_reported_once_and_others_continue(run: Run) -> None:
-    (run.folder / "metrics.csv").symlink_to("/dev/full")  # a disk without space
+def test_a_tracker_that_fails_is_reported_once_and_others_continue(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_network(run: Run, config: Config) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setitem(trackers.TRACKERS, "wandb", no_network)
     said: list[str] = []
-    with tracking(run, replace(TINY, log="csv,tensorboard"), said.append):
+    with tracking(run, replace(TINY, log="wandb,tensorboard"), said.append):
         write(run, range(1, 9))
-    assert said == ["csv stopped: [Errno 28] No space left on device. Training and metrics.jsonl are not affected."]
+    assert said == ["wandb stopped: no network. Training and metrics.jsonl are not affected."]
     assert_tensorboard_equals(run)
 
 
 def test_a_tracker_that_hangs_does_not_keep_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     hang = threading.Event()
 
-    class Hanging(trackers.CSV):
+    class Hanging(trackers.TensorBoard):
         def metrics(self, entry: Entry) -> None:
             hang.wait()
 
-    monkeypatch.setitem(trackers.TRACKERS, "csv", Hanging)
+    monkeypatch.setitem(trackers.TRACKERS, "tensorboard", Hanging)
     monkeypatch.setattr(trackers, "DRAIN_SECONDS", 0.1)
     said: list[str] = []
-    with tracking(run, replace(TINY, log="csv"), said.append):
+    with tracking(run, replace(TINY, log="tensorboard"), said.append):
         write(run, range(1, 3))
     hang.set()
-    assert said == ["csv stopped: it did not finish within 0 seconds of the last step."]
+    assert said == ["tensorboard stopped: it did not finish within 0 seconds of the last step."]
 
 
 def test_wrong_names_and_missing_libraries_are_usage_errors(
     tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UsageError, match="log=csv,tensorbord is not valid; choose csv, tensorboard, wandb, or several"):
-        tiny.with_settings({"log": "csv,tensorbord"})
-    resumed = replace(tiny, log="csv").with_machine_settings({"log": ""})
+    with pytest.raises(UsageError, match="log=wandb,tensorbord is not valid; choose tensorboard or wandb, or both"):
+        tiny.with_settings({"log": "wandb,tensorbord"})
+    resumed = replace(tiny, log="tensorboard").with_machine_settings({"log": ""})
     assert resumed.trackers == ()
     run, find_spec = Run(tmp_path / "runs" / "a"), importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "wandb" else find_spec(name))
-    session = open_session(run, replace(tiny, log="csv, wandb"), None, log=ignore, quiet=True)
+    session = open_session(run, replace(tiny, log="tensorboard, wandb"), None, log=ignore, quiet=True)
     with pytest.raises(UsageError, match=r"--log wandb needs a library: run `.* install .*wandb`"):
         train(session, log=ignore, quiet=True)
     assert not run.folder.exists()
@@ -196,6 +182,9 @@ class FakeWandB:
     def finish(self) -> None:
         """Nothing to wait for."""
 
+    def teardown(self) -> None:
+        """No process that writes."""
+
 
 def test_wandb_continues_its_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeWandB()
@@ -224,17 +213,16 @@ def test_wandb_itself_accepts_a_run_offline(run: Run, monkeypatch: pytest.Monkey
 
 def test_a_training_has_the_curves_of_its_metrics(tiny: Config, tmp_path: Path) -> None:
     run = Run(tmp_path / "runs" / "a")
-    session = open_session(run, replace(tiny, log="csv,tensorboard"), None, log=ignore, quiet=True)
+    session = open_session(run, replace(tiny, log="tensorboard"), None, log=ignore, quiet=True)
     said: list[str] = []
     assert train(session, log=said.append, quiet=True)
     assert len(run.metrics()) == tiny.steps
-    assert_csv_equals(run)
     assert_tensorboard_equals(run)
     assert not [sentence for sentence in said if "stopped" in sentence]
 
 
 def test_a_killed_run_has_the_curves_of_its_metrics(run: Run) -> None:
-    config, csv_file = replace(TINY, log="csv,tensorboard"), run.folder / "metrics.csv"
+    config = replace(TINY, log="tensorboard")
     program = (
         "from tests.harness.run.test_trackers import *\n"
         f"run = Run(Path({str(run.folder)!r}))\n"
@@ -246,7 +234,7 @@ def test_a_killed_run_has_the_curves_of_its_metrics(run: Run) -> None:
     process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
-        if csv_file.exists() and csv_file.read_bytes().count(b"\n") > 10:
+        if sum(file.read_bytes().count(b"tokens_per_s") for file in run.folder.glob("tensorboard/*")) > 10:
             break
         time.sleep(0.01)
     process.kill()
@@ -257,5 +245,4 @@ def test_a_killed_run_has_the_curves_of_its_metrics(run: Run) -> None:
     with tracking(run, config, pytest.fail):
         write(run, range(killed_at - 2, killed_at + 4))
     assert [line["step"] for line in run.metrics()] == [*range(1, killed_at + 4)]
-    assert_csv_equals(run)
     assert_tensorboard_equals(run)

@@ -13,8 +13,7 @@ from flax import nnx
 from harness.config import Config
 from harness.model.gpt import GPT
 from harness.training.grpo import Rollouts, advantages, kl_estimate, log_probabilities, loss_sum, reinforced, scorer
-from harness.training.recipe import default_recipe
-from harness.training.train_step import make_step_functions
+from harness.training.train_step import default_recipe, make_step_functions
 from tests.harness.conftest import TINY
 
 CONFIG = replace(

@@ -11,8 +11,15 @@ import optax.contrib
 import pytest
 from flax import nnx
 
-from harness.model.gpt import GPT
-from harness.training.optimizer import decayed, learning_rate, make_optimizer, muon_axes, skipped_updates
+from harness.model.general import make_gpt
+from harness.training.optimizer import (
+    decayed,
+    learning_rate,
+    make_optimizer,
+    muon_axes,
+    of_updates,
+    skipped_updates,
+)
 from harness.training.sharding import make_mesh, path_names
 from tests.harness.conftest import TINY
 
@@ -40,6 +47,15 @@ def test_without_warm_up_the_schedule_starts_at_the_peak_and_may_be_constant() -
     assert all(math.isclose(constant(step), 1.4e-3, rel_tol=1e-5) for step in (0, 50, 100))
 
 
+def test_the_first_update_takes_the_first_step_of_the_schedule_and_the_last_one_its_end() -> None:
+    rate = of_updates(CONFIG, learning_rate(CONFIG))
+    assert math.isclose(rate(0), 1.4e-3 / 20, rel_tol=1e-3)
+    assert math.isclose(rate(19), 1.4e-3, rel_tol=1e-5)
+    assert math.isclose(rate(99), 1.4e-4, rel_tol=1e-5)
+    # That of a run from before began with hardly any rate.
+    assert math.isclose(of_updates(replace(CONFIG, schedule_start=0), learning_rate(CONFIG))(0), 1.4e-8, rel_tol=1e-2)
+
+
 VECTORS = {
     "blocks.attn.out.bias", "blocks.attn.qkv.bias", "blocks.ff1.bias", "blocks.ff2.bias", "blocks.ln1.bias",
     "blocks.ln1.scale", "blocks.ln2.bias", "blocks.ln2.scale", "head_bias", "ln_f.bias", "ln_f.scale",
@@ -51,14 +67,14 @@ VECTORS = {
 )
 def test_what_decays(decay: str, kept: set[str]) -> None:
     """Stacked biases are no matrices."""
-    model = GPT(replace(TINY, head_bias=True, tied_head=False), nnx.Rngs(0))
+    model = make_gpt(replace(TINY, head_bias=True, tied_head=False), nnx.Rngs(0))
     mask = decayed(decay, nnx.state(model, nnx.Param))
     by_name = {".".join(path_names(path)): bool(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(mask)}
     assert {name for name, decays in by_name.items() if not decays} == kept
 
 
 def test_rates_and_skips_of_a_state_space_do_not_decay() -> None:
-    mask = decayed("matrices", nnx.state(GPT(replace(TINY, **STATES), nnx.Rngs(0)).blocks.attn, nnx.Param))
+    mask = decayed("matrices", nnx.state(make_gpt(replace(TINY, **STATES), nnx.Rngs(0)).blocks.attn, nnx.Param))
     by_name = {".".join(path_names(path)): bool(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(mask)}
     assert {name for name, decays in by_name.items() if not decays} == {"a_log", "skip", "dt.bias"}
 
@@ -87,7 +103,9 @@ def test_the_optimizer_decays_what_the_setting_says(decay: str) -> None:
 )
 def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings, names: set[str]) -> None:
     config = replace(CONFIG, optimizer="muon", weight_decay=0.0, clip_norm=0.0, warmup_steps=0, **settings)
-    parameters = nnx.as_pure(nnx.state(GPT(config, nnx.Rngs(0)), nnx.Param))  # as nnx.Optimizer gives them to an update
+    parameters = nnx.as_pure(
+        nnx.state(make_gpt(config, nnx.Rngs(0)), nnx.Param)
+    )  # as nnx.Optimizer gives them to an update
     rng = np.random.default_rng(0)
     gradients = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), parameters)
     optimizer = make_optimizer(config, rate=lambda step: 1.0)
@@ -135,12 +153,12 @@ def test_the_state_of_muon_can_be_made_abstractly_on_a_mesh() -> None:
     config = replace(CONFIG, optimizer="muon")
 
     def make() -> nnx.Optimizer:
-        return nnx.Optimizer(GPT(config, nnx.Rngs(0)), make_optimizer(config), wrt=nnx.Param)
+        return nnx.Optimizer(make_gpt(config, nnx.Rngs(0)), make_optimizer(config), wrt=nnx.Param)
 
     with jax.set_mesh(make_mesh(config)):
         state = nnx.state(nnx.eval_shape(make))
     sizes = [leaf.size for leaf in jax.tree.leaves(state)]
-    parameters = nnx.state(nnx.eval_shape(lambda: GPT(config, nnx.Rngs(0))), nnx.Param)
+    parameters = nnx.state(nnx.eval_shape(lambda: make_gpt(config, nnx.Rngs(0))), nnx.Param)
     kernels = [leaf.size for path, leaf in jax.tree_util.tree_leaves_with_path(parameters) if "kernel" in str(path)]
     everything = sum(leaf.size for leaf in jax.tree.leaves(parameters))
     assert (

@@ -1,1 +1,0 @@
-"""What others do, written out to be measured beside us."""
