@@ -248,6 +248,7 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
         if isinstance(rows, PairRows):
             notes += _check_pairs(config, part, rows)
             continue
+        notes.append(part.summary())
         if config.has_dialogues:
             notes += _on_targets(config, part)
         _check_size(config, part, len(rows), batch=1 if prepared.parts else config.batch_size)

@@ -71,9 +71,8 @@ def write_gguf(folder: Path, file: Path) -> None:
                 writer.add_tensor("output.weight", data, raw_dtype=kind)
     if config.scaling[0] == "llama3":  # by how much each wavelength is multiplied
         plain = wavelengths(config.rotated, config.rope_base)
-        writer.add_tensor(
-            "rope_freqs.weight", np.asarray(scaled(plain, *config.scaling, config.rope_base) / plain, np.float32)
-        )
+        factors = scaled(plain, *config.scaling, config.rope_base) / plain
+        writer.add_tensor("rope_freqs.weight", np.asarray(factors, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -231,7 +231,8 @@ def test_adapters_of_adapters_are_merged_first(harness_here: Harness, tmp_path: 
     with pytest.raises(UsageError, match="which is itself adapters; merge those first"):
         read_config(on_top)
     tuned = harness_here("finetune", f"hf:{folder}", "--data", stories_file, "--lora", 2, "--run", "tuned",
-                         "--steps", 1, "--mesh", "1x1", "--set", "batch_size=2", "--set", "context=32", "--quiet")  # fmt: skip
+                         "--steps", 1, "--mesh", "1x1", "--set", "batch_size=2", "--set", "context=32",
+                         "--quiet")  # fmt: skip
     assert tuned.code == 0, tuned.err
     refused = harness_here("export", "tuned", "--adapters", "--to", "other")
     assert (refused.code, "is adapters, too" in refused.err) == (2, True), refused.err

@@ -12,11 +12,11 @@ import pytest
 from harness.config import Config
 from harness.pieces.load import Pieces
 from harness.presets import preference_tuning
-from harness.run.folder import MEASURED, Run
+from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.run_session import Session, ignore, open_session
 from harness.run.state import load_state
-from tests.harness.conftest import TINY, Harness
+from tests.harness.conftest import MEASURED, TINY, Harness
 
 WHO = ("cat", "dog", "cow", "hen")
 PAIRS = [
@@ -103,7 +103,8 @@ def test_the_command_trains_reports_and_evaluates(harness_here: Harness, base: C
     long = {"prompt": "Why?", "chosen": "Because. " * 60, "rejected": "No."}
     file = write(tmp_path / "mine.jsonl", [long, *conversation])
     run = harness_here("dpo", "base", "--pairs", file, "--steps", 4, "--beta", 0.2, "--mesh", "1x1",
-                       "--set", "eval_every=2", "--set", "warmup_steps=0", "--set", "batch_size=4", "--quiet")  # fmt: skip
+                       "--set", "eval_every=2", "--set", "warmup_steps=0", "--set", "batch_size=4",
+                       "--quiet")  # fmt: skip
     assert run.code == 0, run.err
     assert "1 of 44 pairs of mine.jsonl for training is longer than the context of 48 and left out." in run.err
     assert "pairs the right way round" in run.out
