@@ -128,11 +128,11 @@ ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
 # many parameters, that of all of them, and that of adapters. They are those of the field: transformers' Trainer and TRL
 # have 5e-5 and 2e-5, and QLoRA (Dettmers et al. 2023) 2e-4 for adapters, and 1e-4 for the largest models.
 LARGE = 10_000_000
-RATES = ((200_000_000, 5e-5, 2e-4), (2_000_000_000, 2e-5, 2e-4), (math.inf, 1e-5, 1e-4))
+RATES = ((2e8, 5e-5, 2e-4), (2e9, 2e-5, 2e-4), (math.inf, 1e-5, 1e-4))
 # The same for pairs of answers: a tenth of the rates of fine-tuning or less, because a step moves both answers. TRL has
 # 1e-6 and Zephyr (Tunstall et al. 2023) 5e-7, and with adapters 5e-6.
 PREFERENCE_RATE = 2e-4
-PREFERENCE_RATES = ((200_000_000, 5e-6, 1e-5), (2_000_000_000, 1e-6, 1e-5), (math.inf, 5e-7, 5e-6))
+PREFERENCE_RATES = ((2e8, 5e-6, 1e-5), (2e9, 1e-6, 1e-5), (math.inf, 5e-7, 5e-6))
 # A constant rate and no decay; all else is as in the base.
 REINFORCEMENT: Mapping[str, Any] = types.MappingProxyType(
     dict(

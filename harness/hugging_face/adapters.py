@@ -12,6 +12,7 @@ from flax import nnx
 from safetensors.numpy import save_file
 
 from harness.data.hub import ADAPTERS
+from harness.data.known_fields import unknown_fields
 from harness.data.model_files import read_json
 from harness.errors import UsageError
 from harness.hugging_face.layout import Layout
@@ -22,16 +23,10 @@ HEAD = "lm_head"  # the module of every model in transformers 5, whatever a file
 _PREFIX = "base_model.model."
 _FACTORS = re.compile(r"(.+)\.lora_(embedding_)?([AB])(?:\.weight)?")
 _OTHER = {"A": "B", "B": "A"}
-# Fields that change what adapters compute, and the values that are supported. Those that say which modules have
-# adapters do not matter, because their tensors are named.
+# Fields that change what adapters compute, and the values that are supported
 _FIXED: Mapping[str, tuple[Any, ...]] = {
-    "peft_type": ("LORA",), "bias": ("none",), "use_dora": (False,), "lora_bias": (False,), "use_qalora": (False,),
+    "peft_type": ("LORA",), "bias": ("none",), "use_dora": (False,),
     "init_lora_weights": (True, False, "gaussian", "eva", "orthogonal"),  # others change the base as well
-    **dict.fromkeys(
-        ("layer_replication", "trainable_token_indices", "target_parameters", "alora_invocation_tokens", "use_bdlora",
-         "kasa_config", "monteclora_config", "velora_config", "arrow_config"),
-        (None,),
-    ),
 }  # fmt: skip
 
 
@@ -122,9 +117,13 @@ class Changed(Mapping[str, np.ndarray]):
 def _checked(file: Path) -> dict[str, Any]:
     config = read_json(file)
     for name, supported in _FIXED.items():
-        value = config.get(name, supported[0])
-        if not (value in supported or (value in ([], {}) and None in supported)):
+        if (value := config.get(name, supported[0])) not in supported:
             raise UsageError(f"{file}: {name}={value} is not supported; only {' or '.join(map(str, supported))} is.")
+    if unknown := unknown_fields(config, ADAPTERS):
+        raise UsageError(
+            f"{file}: the harness does not know the field {unknown[0]}={config[unknown[0]]!r:.60}, which may change "
+            "what the adapters compute. Remove the field if it does not."
+        )
     return config
 
 

@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.hugging_face.adapters import write_adapters
 from harness.hugging_face.export import find_layout
 from harness.hugging_face.load import Parameters, read_config
+from harness.model.general import make_gpt
 from harness.model.gpt import GPT
 from harness.model.lora import add_adapters, merge_adapters
 from harness.model_config import ModelConfig
@@ -58,9 +59,8 @@ def write(config: Config, model: nnx.Module, base: Path, folder: Path) -> None:
 
 def read(folder: Path) -> GPT:
     """The model of a folder."""
-    model = GPT(
-        replace(ModelConfig(), **{k: v for k, v in read_config(folder).items() if k != "tokenizer"}), nnx.Rngs(0)
-    )
+    settings = {k: v for k, v in read_config(folder).items() if k != "tokenizer"}
+    model = make_gpt(replace(ModelConfig(), **settings), nnx.Rngs(0))
     parameters = Parameters(folder)
     nnx.update(model, nnx.map_state(lambda path, leaf: leaf.replace(jnp.asarray(parameters[".".join(map(str, path))])),
                                     nnx.state(model)))  # fmt: skip
@@ -157,7 +157,8 @@ def test_the_command_merges_adapters_and_keeps_the_other_files(harness_here: Har
         ({"bias": "all"}, "bias=all is not supported"),
         ({"init_lora_weights": "pissa"}, "init_lora_weights=pissa is not supported"),
         ({"base_model_name_or_path": None}, "does not name the model that it changes"),
-        ({"layer_replication": [[0, 2]]}, "layer_replication="),
+        ({"layer_replication": [[0, 2]]}, r"does not know the field layer_replication=\[\[0, 2\]\]"),
+        ({"use_qalora": True}, "does not know the field use_qalora=True"),
     ],
 )
 def test_other_adapters_are_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:

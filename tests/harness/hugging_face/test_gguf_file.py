@@ -12,7 +12,7 @@ import pytest
 from harness.data.dialogues import open_template
 from harness.data.tokenizer import get_tokenizer
 from harness.errors import UsageError
-from harness.hugging_face.export import write_model
+from harness.hugging_face.export import write_again, write_model
 from harness.hugging_face.gguf_file import write_gguf
 from harness.hugging_face.load import Parameters
 from tests.harness.conftest import Harness
@@ -23,7 +23,9 @@ def written(name: str, tmp_path: Path, dtype: str = "float32") -> tuple[gguf.GGU
     """A file of a model, and the tensors of the folder that it is made of."""
     tmp_path.mkdir(exist_ok=True)
     exported(LAYOUTS[name], tmp_path / "out")
-    write_gguf(tmp_path / "out", tmp_path / "model.gguf", dtype)
+    (tmp_path / "again").mkdir()
+    write_again(tmp_path / "out", tmp_path / "again", dtype)
+    write_gguf(tmp_path / "again", tmp_path / "model.gguf")
     return gguf.GGUFReader(tmp_path / "model.gguf"), Parameters(tmp_path / "out").tensors()
 
 
@@ -89,7 +91,7 @@ def test_longer_contexts_have_their_factors(tmp_path: Path) -> None:
 def test_the_tokenizer_and_the_template_go_along(tmp_path: Path) -> None:
     config, tokenizer = LAYOUTS["Llama"], get_tokenizer("pocket-2k")
     write_model(config, tokenizer, filled(config), tmp_path, open_template("plain", tokenizer))
-    write_gguf(tmp_path, tmp_path / "model.gguf", "float32")
+    write_gguf(tmp_path, tmp_path / "model.gguf")
     reader = gguf.GGUFReader(tmp_path / "model.gguf")
     content = json.loads((tmp_path / "tokenizer.json").read_text())
     tokens = value(reader, "tokenizer.ggml.tokens")
@@ -133,7 +135,7 @@ def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
     content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [digits, content["pre_tokenizer"]]}
     file.write_text(json.dumps(content))
     with pytest.raises(UsageError, match=r"tokenizer\.json is of a kind that cannot be written as GGUF"):
-        write_gguf(tmp_path / "out", tmp_path / "model.gguf", "float32")
+        write_gguf(tmp_path / "out", tmp_path / "model.gguf")
 
 
 def test_the_command_writes_a_file(harness_here: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

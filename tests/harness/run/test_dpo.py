@@ -48,7 +48,7 @@ def base(tiny: Config, tmp_path: Path) -> Config:
 def preferring(base: Config, tmp_path: Path, **typed: Any) -> Config:
     """Settings of a short run on the pairs."""
     settings = {"data": write(tmp_path / "pairs.jsonl", PAIRS), "chat": "plain", "steps": "6", "warmup_steps": "0",
-                "batch_size": "4", "eval_every": "2", "mesh": "1x1", "learning_rate": "5e-3"}  # fmt: skip
+                "batch_size": "4", "eval_every": "2", "mesh": "1x1", "learning_rate": "8e-3"}  # fmt: skip
     return preference_tuning(base, "base", {**settings, **{name: str(value) for name, value in typed.items()}})
 
 
