@@ -110,13 +110,13 @@ def _drawn(line: Line, place: Callable[[float, float], Point]) -> Drawn:
 
 
 def _summary(line: Line, axis: str) -> str:
-    """Says the first and the last value of a line. `axis` is the name of the horizontal axis."""
+    """Describes the first and the last value of a line. `axis` is the name of the horizontal axis."""
     ends = (f"{_labels([value])[0]} at {axis} {step:,g}" for step, value in (line.points[0], line.points[-1]))
     return f"{line.label}: {', '.join(ends)}"
 
 
 def _vertical(values: Sequence[float], is_log: bool, from_zero: bool) -> _Scale:
-    """The vertical axis of these values, with a margin around them."""
+    """Returns the vertical axis of these values, with a margin around them."""
     low, high = min(values), max(values)
     if is_log:
         return _Scale(low / 1.06, high * 1.06, True)
@@ -127,7 +127,7 @@ def _vertical(values: Sequence[float], is_log: bool, from_zero: bool) -> _Scale:
 
 
 def _ticks(low: float, high: float, steps: Sequence[float] = _STEPS) -> list[float]:
-    """Round numbers from `low` to `high`, about five of them, in one of these steps times a power of ten."""
+    """Returns about five round numbers from `low` to `high`, in one of these steps times a power of ten."""
     raw = (high - low) / 5 or 1.0
     magnitude = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * magnitude for factor in steps if factor * magnitude >= raw)
@@ -136,7 +136,7 @@ def _ticks(low: float, high: float, steps: Sequence[float] = _STEPS) -> list[flo
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers from `low` to `high`, both above 0, as many as a logarithmic axis has room for."""
+    """Returns round numbers from `low` to `high`, both above 0: as many as a logarithmic axis has room for."""
     decades = math.log10(high / low)
     factors = next((each for each in _FACTORS if _ratio(each) >= _LEAST_GAP * decades), _FACTORS[-1])
     every = math.ceil(_LEAST_GAP * decades) if factors == _FACTORS[-1] else 1  # powers of ten
@@ -145,7 +145,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def _ratio(factors: Sequence[float]) -> float:
-    """The smallest distance of two neighbors, in decades."""
+    """Returns the smallest distance of two neighbors, in decades."""
     return min(math.log10(after / before) for before, after in pairwise((*factors, 10)))
 
 
@@ -164,7 +164,8 @@ def _value(point: Point) -> float:
 
 
 def _labels(values: Sequence[float]) -> list[str]:
-    """Numbers as labels of one axis, written in one way: 2,500 and 5,000; 5k and 12.5k; 0.5 and 1; 5e-5 and 1e-4."""
+    """Formats numbers as labels of one axis, all in the same way: 2,500 and 5,000; 5k and 12.5k; 0.5 and 1; 5e-5 and
+    1e-4."""
     sizes = [abs(value) for value in values if value]
     most, least = max(sizes, default=1.0), min(sizes, default=1.0)
     return [_label(value, has_units=most >= 1e4, has_exponents=least < 1e-3) for value in values]

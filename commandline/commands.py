@@ -61,7 +61,8 @@ class Commands(click.Group):
             raise click.UsageError(as_typed(f"There is no command {args[0]!r}.{hint}"), ctx) from error
 
     def _told_of(self, ctx: click.Context, word: str) -> list[str]:
-        """The commands whose line of help has this word, such as `web` for "studio", if it is one or two."""
+        """Returns the commands whose line of help has this word, such as `web` for "studio". Empty if they are more
+        than two."""
         found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         told = [
             name

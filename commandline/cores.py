@@ -10,12 +10,13 @@ if TYPE_CHECKING:
 
 
 def usable_cores() -> int:
-    """How many cores this process may use, at least 1."""
+    """Returns the number of cores that this process may use, at least 1."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def pool(processes: int, **settings: Any) -> "ProcessPoolExecutor":
-    """A pool of processes. Raises CommandError where there is no shared memory, which the locks of a pool need."""
+    """Returns a pool of processes. Raises CommandError where there is no shared memory, which the locks of a pool
+    need."""
     from concurrent.futures import ProcessPoolExecutor  # takes long to import
 
     try:

@@ -9,7 +9,7 @@ class CommandError(Exception):
 
 
 class UsageError(CommandError):
-    """The command cannot do what the user asked for; the message says what to change."""
+    """The command cannot do what the user asked for. The message gives the remedy."""
 
     exit_code = 2
 

@@ -28,7 +28,7 @@ def write(path: Path, content: Content, *, durable: bool = False) -> None:
 
 
 def replace(path: Path, content: Content, *, durable: bool = False) -> None:
-    """Like `write`, but raises OSError."""
+    """Writes a file like `write`, but raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     os.close(handle)
@@ -72,7 +72,7 @@ def append(path: Path, text: str, *, durable: bool = False) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """An empty folder that is moved to `folder` at the end, and removed if an error is raised.
+    """Yields an empty folder that is moved to `folder` at the end, and removed if an error is raised.
 
     Raises UsageError if `folder` exists and is not empty, or cannot be written.
     """
@@ -103,8 +103,8 @@ _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """At most `most` bytes of a file that somebody else may have made: never through a link, never from a pipe or a
-    device.
+    """Returns at most `most` bytes of a file that somebody else may have made: never through a link, never from a pipe
+    or a device.
 
     Folders above it may be links. Raises NotRegularFileError or OSError.
     """
@@ -115,12 +115,12 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def why_unreadable(error: OSError | NotRegularFileError) -> str:
-    """Why `read_regular` failed: the rest of a sentence that begins with the path."""
+    """Returns the reason why `read_regular` failed: the rest of a sentence that begins with the path."""
     return f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def why_no_text(error: OSError | UnicodeDecodeError) -> str:
-    """Why `read_text` failed: the rest of a sentence that begins with the path."""
+    """Returns the reason why `read_text` failed: the rest of a sentence that begins with the path."""
     return f"cannot be read: {error.strerror if isinstance(error, OSError) else 'it is not UTF-8 text'}"
 
 
@@ -137,8 +137,8 @@ def require_regular(status: os.stat_result) -> None:
 
 
 def private_mode(folder: Path) -> int:
-    """The mode of a file that only its owner may read: and the owner's group, in a folder that the owner has opened to
-    it."""
+    """Returns the mode of a file that only its owner may read: and the owner's group, in a folder that the owner has
+    opened to it."""
     return 0o660 if folder.is_dir() and folder.stat().st_mode & stat.S_IWGRP else 0o600
 
 

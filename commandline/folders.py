@@ -6,7 +6,8 @@ from pathlib import Path
 
 
 def cache_folder(variable: str, name: str = "") -> Path:
-    """The path in the environment variable, else `gpt-kata/NAME` in the user's cache folder. It may not exist yet."""
+    """Returns the path in the environment variable, else `gpt-kata/NAME` in the user's cache folder. It may not exist
+    yet."""
     if chosen := os.environ.get(variable):
         return Path(chosen)
     home = Path.home()

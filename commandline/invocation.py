@@ -1,4 +1,4 @@
-"""How to type a command of the course again, as this process was started."""
+"""The commands of the course as the reader can type them, in the way in which this process was started."""
 
 import importlib.util
 import os
@@ -19,9 +19,10 @@ _COMMAND = re.compile(rf"`({'|'.join(PROGRAMS)})(?=[ `])")
 
 
 def command(program: str) -> str:
-    """What to type for a program of the course: its name, if the shell finds this very program by it.
+    """Returns the command for a program of the course: its name, if the shell finds this very program by that name.
 
-    Otherwise what runs it from here, such as `.venv/bin/grade`, `uv run grade` or `python -m grader`.
+    Otherwise the command that runs the program from here, such as `.venv/bin/grade`, `uv run grade` or `python -m
+    grader`.
     """
     others = _others.get()
     if others is not None:
@@ -39,7 +40,7 @@ def command(program: str) -> str:
 
 
 def as_typed(text: str) -> str:
-    """The text with each command in backticks, such as `grade list`, as the reader can type it."""
+    """Returns the text with each command in backticks, such as `grade list`, as the reader can type it."""
 
     def typed(match: re.Match[str]) -> str:
         first, *options = _words(match[1])
@@ -55,13 +56,14 @@ def _words(program: str) -> list[str]:
 
 
 def words() -> dict[str, list[str]]:
-    """What to type for each program: its command, and the options that `as_typed` repeats."""
+    """Returns, for each program, the words to type: its command, and the options that `as_typed` repeats."""
     return {program: _words(program) for program in PROGRAMS}
 
 
 @contextmanager
 def as_typed_in(others: Mapping[str, list[str]]) -> Iterator[None]:
-    """Within it, this thread writes commands as the process types them that has these `words`."""
+    """Makes this thread write commands, within the context, as the user of another process types them. `others` are the
+    `words` of that process."""
     token = _others.set(others)
     try:
         yield
@@ -70,17 +72,19 @@ def as_typed_in(others: Mapping[str, list[str]]) -> Iterator[None]:
 
 
 def is_in_notebook() -> bool:
-    """Whether the reader types commands in the cells of a notebook."""
+    """Returns whether the reader types commands in the cells of a notebook."""
     return _words("grade")[0].startswith("%")
 
 
 def keep_options(program: str, **options: str | None) -> None:
-    """Makes `as_typed` repeat options before the command, which say what the commands of this process are about."""
+    """Makes `as_typed` repeat `options` before the command, such as the workspace that the commands of this process
+    work on."""
     _options[program] = [word for name, value in options.items() if value for word in (f"--{name}", shlex.quote(value))]
 
 
 def install(*packages: str) -> str:
-    """What to type to install packages where this process runs. An environment that uv made has no pip of its own."""
+    """Returns the command that installs packages where this process runs. An environment made by uv has no pip of its
+    own."""
     wanted = shlex.join(packages)
     if importlib.util.find_spec("pip") is None:
         return f"uv pip install --python {shlex.quote(_shorter(Path(sys.executable)))} {wanted}"
@@ -88,7 +92,7 @@ def install(*packages: str) -> str:
 
 
 def python() -> str:
-    """What to type for the Python that runs this process."""
+    """Returns the command for the Python that runs this process."""
     for name in ("python", "python3"):
         if _is_found(name, Path(sys.executable)):
             return name
@@ -96,13 +100,13 @@ def python() -> str:
 
 
 def _is_found(name: str, path: Path) -> bool:
-    """Whether the shell finds that file by its name. Follows no links: Pythons of several environments may link to
-    one."""
+    """Returns whether the shell finds that file by its name. Follows no links: Pythons of several environments may link
+    to one."""
     found = shutil.which(name)
     return found is not None and os.path.abspath(found) == os.path.abspath(path)
 
 
 def _shorter(path: Path) -> str:
-    """The path, relative to the current folder if it is below it."""
+    """Returns the path, relative to the current folder if it is below it."""
     absolute = Path(os.path.abspath(path))
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(absolute)

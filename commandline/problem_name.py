@@ -13,7 +13,7 @@ class ProblemName(str):
 
     @classmethod
     def parse(cls, text: str) -> ProblemName | None:
-        """The text as a name; None if it does not have the form of one."""
+        """Returns the text as a name; None if it does not have the form of one."""
         return cls(text) if cls.PATTERN.fullmatch(text) else None
 
     @property

@@ -61,10 +61,10 @@ def _plain(title: str, unit: str, total: int | None, done: int) -> Callable[...,
 
 @contextmanager
 def working(title: str, *, lines: bool = False) -> Iterator[Callable[[str], None]]:
-    """Yields a function to call with what is being done now. Nothing is shown in the first second.
+    """Yields a function to call with the current activity. Nothing is shown in the first second.
 
-    Then a terminal shows a spinner with the latest text and the time. One that cannot redraw shows the title, once.
-    Where nothing can be redrawn, `lines` prints each text as a line.
+    Then a terminal shows a spinner with the latest text and the time. A terminal that cannot redraw shows the title,
+    once. Where nothing can be redrawn, `lines` prints each text as a line.
     """
     if can_redraw(sys.stderr):
         with _spinner(title) as say:

@@ -9,9 +9,9 @@ _MOST_NAMES, _LONGEST_NAME = 256, 100
 
 
 def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """Up to `count` names in `known` that resemble `word`, the most similar first. Ignores case.
+    """Returns up to `count` names in `known` that resemble `word`, the most similar first.
 
-    Considers a limited number of names, and none that is very long.
+    Ignores case. Considers a limited number of names, and none that is very long.
     """
     if len(word) > _LONGEST_NAME:
         return []

@@ -22,7 +22,7 @@ _CODE = re.compile(r"`[^`\n]{1,60}`")
 
 
 def width(stream: TextIO | None = None) -> int:
-    """The columns to write in: the terminal's, from 60 to 120. 80 where stdout, or the given stream, is not a
+    """Returns the columns to write in: the terminal's, from 60 to 120. 80 where stdout, or the given stream, is not a
     terminal."""
     if not (stream or sys.stdout).isatty():
         return PLAIN
@@ -30,17 +30,18 @@ def width(stream: TextIO | None = None) -> int:
 
 
 def can_redraw(stream: TextIO) -> bool:
-    """Whether the stream is a terminal on which text can be replaced."""
+    """Returns whether the stream is a terminal on which text can be replaced."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def has_colors(stream: TextIO | None = None) -> bool:
-    """Whether to write ANSI styles to stdout, or to the given stream: not where NO_COLOR or TERM=dumb forbid it."""
+    """Returns whether to write ANSI styles to stdout, or to the given stream: not where NO_COLOR or TERM=dumb forbid
+    it."""
     return can_redraw(stream or sys.stdout) and not os.environ.get("NO_COLOR")
 
 
 def wrap(text: str, columns: int, indent: int = 0, first: str | None = None) -> list[str]:
-    """The text as lines of at most that many columns, with commands as the reader can type them.
+    """Returns the text as lines of at most that many columns, with commands as the reader can type them.
 
     No word is broken, nor is a short piece of code. `first` replaces the indentation of the first line.
     """
@@ -54,8 +55,8 @@ def wrap(text: str, columns: int, indent: int = 0, first: str | None = None) -> 
 
 
 def fitted(text: str, stream: TextIO | None = None, indent: int = 0) -> str:
-    """A paragraph for stdout, or the given stream: wrapped on a terminal, and one line elsewhere, which a program can
-    read.
+    """Returns a paragraph for stdout, or the given stream: wrapped on a terminal, and one line elsewhere, which a
+    program can read.
 
     Lines of a list, which begin with spaces, stay lines.
     """
@@ -76,7 +77,7 @@ def echo(text: str, *, indent: int = 0, err: bool = False) -> None:
 
 
 def markdown(text: str) -> str:
-    """Markdown for stdout: laid out for a terminal, and unchanged elsewhere."""
+    """Formats Markdown for stdout: laid out for a terminal, and unchanged elsewhere."""
     if not sys.stdout.isatty():
         return text
     from rich.console import Console  # takes 50 ms

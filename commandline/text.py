@@ -5,25 +5,24 @@ _IN_NAMES = "\u200c\u200d\u00a0\u3000"
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped, except for newlines and tabs."""
+    """Returns the text with control characters escaped, except for newlines and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def one_line(text: str) -> str:
-    """A name that somebody else chose, as text that can be stored and shown: control characters, characters that change
-    the direction of text, and bytes that are not UTF-8 are escaped.
-    """
+    """Returns a name that somebody else chose, as text that can be stored and shown: control characters, characters
+    that change the direction of text, and bytes that are not UTF-8 are escaped."""
     return "".join(c if c.isprintable() or c in _IN_NAMES else _escaped(c) for c in text)
 
 
 def _escaped(character: str) -> str:
-    """The character as in a Python string. An undecodable byte, which Python keeps as a surrogate, is shown as the
-    byte."""
+    """Returns the character as in a Python string. An undecodable byte, which Python keeps as a surrogate, is shown as
+    the byte."""
     if "\udc80" <= character <= "\udcff":
         return f"\\x{ord(character) - 0xDC00:02x}"
     return repr(character)[1:-1]
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 problem`, `2 problems`."""
+    """Returns a number with its noun: `1 problem`, `2 problems`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

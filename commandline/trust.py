@@ -1,7 +1,7 @@
-"""Which code of other people the user has chosen to run: courses, and what the folders of runs bring.
+"""Trust in code of other people: courses, and the code that the folders of runs bring.
 
-Code is refused until it is trusted. A mark in the cache folder then says so: an empty file, named by a digest of what
-is trusted.
+Code is refused until the user trusts it. The mark of trust is an empty file in the cache folder, named by a digest of
+the trusted code.
 """
 
 import hashlib
@@ -12,9 +12,9 @@ _trusted: set[tuple[str, str]] = set()  # in this process, also where the cache 
 
 
 def trust(kind: str, identity: bytes) -> bool:
-    """Remembers that code of this kind is trusted: the code itself or its place, as `identity` says.
+    """Marks code of this kind as trusted: the code itself or its place, as identified by `identity`.
 
-    Returns whether later commands will know it, too: not where the cache folder cannot be written.
+    Returns whether later commands will know the mark: False where the cache folder cannot be written.
     """
     name = _name(identity)
     _trusted.add((kind, name))
@@ -28,7 +28,7 @@ def trust(kind: str, identity: bytes) -> bool:
 
 
 def is_trusted(kind: str, identity: bytes) -> bool:
-    """Whether code of this kind was trusted before, by this user on this machine."""
+    """Returns whether code of this kind was trusted before, by this user on this machine."""
     name = _name(identity)
     if (kind, name) in _trusted:
         return True

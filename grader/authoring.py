@@ -1,4 +1,4 @@
-"""What the probes of a problem may use: everything else below `grader` may change without notice.
+"""The functions that the probes of a problem may use. Everything else below `grader` may change without notice.
 
 A definition (`problem.py`) takes its vocabulary from `grader.problem` and `grader.checks`, a play from
 `grader.exhibits`, and probes (`probes.py`) from here. This module imports JAX, so only code that runs in a worker may

@@ -1,8 +1,8 @@
 """The checks that every problem can use. A check is data; the probes that it names are in `grader/worker/probes.py`.
 
-In all of them, `entry` is the name of an entry of the problem, `probe` that of a probe, `points` what the check is
-worth, and `advice` what a failure usually means. `more` are further fields of Check by name. `what` names a part of
-the work, as in "memory of one chunk".
+In all of them, `entry` is the name of an entry of the problem, `probe` the name of a probe, `points` the worth of the
+check, and `advice` the usual cause of a failure. `more` are further fields of Check by name. `what` names a part of the
+work, as in "memory of one chunk".
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ that takes few rows at a time, where parts have twelve rows or more, executes at
 
 
 class Words(Mapping[int, str]):
-    """The words of a coded leaf in which every number has a meaning: what the function `meaning` says of it."""
+    """The words of a coded leaf: `meaning` returns the meaning of each number."""
 
     def __init__(self, meaning: Callable[[int], str]) -> None:
         self._meaning = meaning
@@ -65,7 +65,7 @@ Wrt = Literal["parameters"] | Sequence[str]
 
 
 def output(entry: str, *, points: int, name: str = "output", **more: Any) -> Check:
-    """A check that `entry` returns what the reference returns: the same leaves, shapes, dtypes and values.
+    """Returns a check that `entry` returns what the reference returns: the same leaves, shapes, dtypes and values.
 
     A module's parameters are first filled by name. `name` is that of the check. One option goes beyond Check's own
     fields: `fill="MiniGPT"` fills every such module that a function entry constructs, and compares the keys that it was
@@ -84,7 +84,7 @@ def output_and_gradient(
     cases: str = "cases",
     tolerance: Tolerance = FLOAT32,
 ) -> tuple[Check, Check]:
-    """Two checks on one compiled program: its output, and the gradient of `sum(cotangent * output)`.
+    """Returns two checks on one compiled program: its output, and the gradient of `sum(cotangent * output)`.
 
     The cotangent is random but fixed. `wrt` is `"parameters"` (of a module) or the names of float arguments. `points`
     and `names` are those of the two checks, and `cases` is the family that both run on.
@@ -97,7 +97,7 @@ def output_and_gradient(
 
 
 def parameters(entry: str, *, points: int, initial: Sequence[str] = (), **more: Any) -> Check:
-    """A check of the tree of a module's parameters: names, shapes and dtypes.
+    """Returns a check of the tree of a module's parameters: names, shapes and dtypes.
 
     The leaves named in `initial` are also compared by initial value. Name only those that do not depend on random
     draws.
@@ -107,7 +107,7 @@ def parameters(entry: str, *, points: int, initial: Sequence[str] = (), **more: 
 
 
 def causality(entry: str, *, argument: str, points: int) -> Check:
-    """A check that output `t` depends on inputs up to `t` only: changing a later input changes no bit of it.
+    """Returns a check that output `t` depends on inputs up to `t` only: changing a later input changes no bit of it.
 
     `argument` is a float argument. Its first axis, and that of the output, is time. The problem needs a check `output`:
     an entry that computes something else here than there fails.
@@ -127,14 +127,14 @@ def causality(entry: str, *, argument: str, points: int) -> Check:
 
 
 def jit(entry: str, *, points: int, **more: Any) -> Check:
-    """A check that `entry` can be traced, and that one program returns the right outputs for two inputs of the same
-    shapes."""
+    """Returns a check that `entry` can be traced, and that one program returns the right outputs for two inputs of the
+    same shapes."""
     return Check("jit", points, "compiled", {"entry": entry}, traced=True, **more)
 
 
 def exact(name: str, points: int, probe: str, leaves: str, **more: Any) -> Check:
-    """A check that the leaves at or below `leaves` of a problem's own probe equal the reference's bit for bit: counts,
-    flags, copied numbers. `name` is that of the check."""
+    """Returns a check that the leaves at or below `leaves` of a problem's own probe equal the reference's bit for bit:
+    counts, flags, copied numbers. `name` is that of the check."""
     return Check(name, points, probe, leaves=leaves, **{"tolerance": EXACT, **more})
 
 
@@ -145,8 +145,8 @@ def _memory_in_words(_: Case, wrong: Difference) -> str:
 def memory(
     what: str, *, points: int, probe: str, options: Mapping[str, Any] | None = None, advice: str, **more: Any
 ) -> Check:
-    """A check that the compiled program's temporary memory, in bytes, is at most a multiple of the reference's, on the
-    cases `large`. `options` are those of the probe."""
+    """Returns a check that the compiled program's temporary memory, in bytes, is at most a multiple of the reference's,
+    on the cases `large`. `options` are those of the probe."""
     return Check(
         f"memory of one {what}", points, probe, options or {}, leaves="program.temporary_bytes", compare="at_most",
         tolerance=MEMORY, advice=advice, in_words=_memory_in_words, **{"cases": "large", **more},
@@ -158,10 +158,10 @@ def _parts_in_words(_: Case, wrong: Difference) -> str:
 
 
 def few_parts(what: str, *, points: int, probe: str, advice: str) -> Check:
-    """A check that a program takes no more and smaller parts than it is told to, on the cases `few`, which have few
-    large parts.
+    """Returns a check that a program takes no more and no smaller parts than it is asked to, on the cases `few`, which
+    have few large parts.
 
-    With `memory`, where parts are many and small, it shows that a program takes parts of the size that it is told.
+    With `memory`, where parts are many and small, it shows that a program takes parts of the given size.
     """
     return Check(
         f"no more parts than {what}", points, probe, leaves="program.executed", cases="few", compare="at_most",
@@ -175,7 +175,7 @@ def cache_in_words(_: Case, wrong: Difference) -> str:
 
 
 def compiled_once(points: int, probe: str, *, advice: str, **more: Any) -> Check:
-    """A check that the program of several steps holds the step once: jit traces it once if it is compiled once.
+    """Returns a check that the program of several steps holds the step once: jit traces it once if it is compiled once.
 
     The measure is the number of matrix products in the program.
     """
@@ -193,7 +193,7 @@ _CALLED = {
 
 
 def _exchanged_in_words(_: Case, wrong: Difference) -> str:
-    """What the collectives exchange, kind by kind."""
+    """Describes a difference in the bytes that collectives exchange, by kind."""
     measure, _dot, kind = wrong.path.removeprefix("program.").partition(".")
     if measure != "exchanged":
         return (
@@ -223,10 +223,11 @@ _WHERE = (
 def collectives(
     name: str, points: int, probe: str, options: Mapping[str, Any], advice: str, cases: str = "cases"
 ) -> Check:
-    """A check that the compiled program exchanges what the page says between devices, in bytes, and nothing else.
+    """Returns a check that the compiled program exchanges as many bytes between devices as the page says, and nothing
+    else.
 
-    A few scalars do not count. `name` is that of the check, `options` are those of the probe, and `cases` is the family
-    that it runs on.
+    A few scalars do not count. `name` is the name of the check, `options` are those of the probe, and `cases` is the
+    family that it runs on.
     """
     return exact(
         name, points, probe, "program.exchanged", options=options, cases=cases, in_words=_exchanged_in_words,

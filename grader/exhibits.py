@@ -1,4 +1,4 @@
-"""What a play shows: stories, heat maps, curves, bars and tables, as data that checks itself.
+"""The exhibits of a play: stories, heat maps, curves, bars and tables, as data that checks itself.
 
 A `problems/pNN_slug/play.py` yields exhibits. They are made in the process of a submission and cross to the judge's
 side as numbers and short text, so nothing in them is trusted: every text is made printable and cut, every number is a
@@ -49,7 +49,7 @@ STEPS = 1_000_000
 
 
 class ExhibitError(ValueError):
-    """A value is not an exhibit: it has the wrong type, or is too large. The message says what."""
+    """A value is not an exhibit: it has the wrong type, or is too large. The message gives the reason."""
 
 
 class Array(Protocol):
@@ -60,7 +60,7 @@ class Array(Protocol):
 
 
 Numbers = Sequence[float] | Array
-"""What a tuple of floats is made from: a list, a tuple or an array of one axis."""
+"""The values from which a tuple of floats is made: a list, a tuple or an array of one axis."""
 
 
 @dataclass(frozen=True)
@@ -322,7 +322,7 @@ class Table:
 
 
 Exhibit = Story | HeatMap | Lines | Bars | Table
-"""What a play shows."""
+"""An exhibit of a play."""
 KINDS_OF_EXHIBITS: Mapping[str, type] = types.MappingProxyType(
     {kind.__name__: kind for kind in typing.get_args(Exhibit)}
 )
@@ -331,11 +331,11 @@ KINDS_OF_EXHIBITS: Mapping[str, type] = types.MappingProxyType(
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a play has trained, shown until the next exhibit.
+    """The progress of training in a play, shown until the next exhibit.
 
     Attributes:
-        step: The steps that are done.
-        steps: The steps in all.
+        step: The number of steps that are done.
+        steps: The number of all steps.
         loss: The loss of the last step.
     """
 
@@ -355,7 +355,7 @@ class Progress:
 
 
 Exhibits = Iterator[Exhibit | Progress]
-"""What the function `play` of a `play.py` returns."""
+"""The result of the function `play` of a `play.py`."""
 
 
 class LearnerModule(Protocol):
@@ -370,12 +370,12 @@ class LearnerModule(Protocol):
 
 @dataclass(frozen=True)
 class Ending:
-    """How a play ended.
+    """The end of a play.
 
     Attributes:
         said: The sentence that says why, if it ended early.
         frames: The learner's own frames there.
-        printed: What the learner's code printed.
+        printed: The output that the learner's code printed.
     """
 
     said: str = ""
@@ -418,7 +418,7 @@ def _plain(value: Any) -> Any:
 
 
 def _made(kind: Any, value: Any) -> Any:
-    """The value of a field of this type from JSON. Every type is checked exactly."""
+    """Returns the value of a field of this type from JSON. Every type is checked exactly."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
@@ -450,7 +450,7 @@ def _text(owner: Any, name: str, most: int) -> None:
 
 
 def _cut(text: Any, most: int) -> str:
-    """The text without control characters, and not longer than allowed. Raises ExhibitError if it is none."""
+    """Returns the text without control characters, and not longer than allowed. Raises ExhibitError if it is none."""
     if type(text) is not str:
         raise ExhibitError("a text is not text")
     short = printable(text[:most].replace("\t", " "))[:most]
@@ -458,7 +458,7 @@ def _cut(text: Any, most: int) -> str:
 
 
 def _few(parts: Any, most: int) -> Sequence[Any]:
-    """A sequence or an array as a tuple. Raises ExhibitError if it is none, or too long."""
+    """Returns a sequence or an array as a tuple. Raises ExhibitError if it is none, or too long."""
     if hasattr(parts, "tolist"):
         parts = parts.tolist()
     if not isinstance(parts, list | tuple):

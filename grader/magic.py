@@ -322,7 +322,7 @@ def _is_signed(text: str) -> bool:
 
 
 def _in_shell(program: str) -> str:
-    """What to type in a cell for a program of the course, in a process of its own."""
+    """Returns the command for a program of the course in a cell, in a process of its own."""
     name = program if shutil.which(program) else f"{invocation.python()} -m {invocation.PROGRAMS[program]}"
     return f"!{name}"
 

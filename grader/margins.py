@@ -28,13 +28,13 @@ class Margin:
 
 
 def can_fail(leaf: Leaf, check: Check) -> bool:
-    """Whether numbers that no program should get away with are rejected in place of the reference's."""
+    """Returns whether numbers that no program should get away with are rejected in place of the reference's."""
     far_off = 1000 * (np.abs(np.asarray(leaf.values, np.float64)) + 1)
     return bool((errors(leaf, replace(leaf, values=far_off), check.tolerance, check.compare) > 1).any())
 
 
 def _errors(comparison: Comparison, margins: list[Margin]) -> list[tuple[float, Margin, bool]]:
-    """The error of each outcome, the margin of its check, and whether the check rejected it.
+    """Returns the error of each outcome, the margin of its check, and whether the check rejected it.
 
     Leaves out failures, and outcomes with a gradient by finite differences.
     """

@@ -1,4 +1,4 @@
-"""Where the grader is installed, with the course that it comes with."""
+"""The folder in which the grader is installed, and the course that it comes with."""
 
 from pathlib import Path
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     """An input of a case."""
 
 Compare = Literal["close", "at_most"]
-"""How a leaf is compared: it must be close to the reference's, or at most as large."""
+"""The comparison of a leaf: it must be close to the reference's, or at most as large."""
 UNCHECKED = "unchecked."
 """The prefix of leaves that no check compares: they help to tell misconceptions apart."""
 PROGRAM = "program."
@@ -115,7 +115,7 @@ class Entry:
 
     @property
     def is_module(self) -> bool:
-        """Says whether the entry is a module: constructed first, then called."""
+        """Whether the entry is a module: constructed first, then called."""
         return self.construct is not None or self.made_by is not None
 
     def passed(self, case: Case) -> tuple[str, ...]:

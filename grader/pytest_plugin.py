@@ -137,7 +137,7 @@ class CheckItem(pytest.Item):
             raise CheckFailedError(self._message(result))
 
     def _message(self, result: CheckRow) -> str:
-        """The message of a check that failed, with its points. For the first one, also the misconception."""
+        """Returns the message of a check that failed, with its points. For the first one, also the misconception."""
         from commandline.text import counted
 
         message = f"0 of {counted(result.points, 'point')}. {result.message}"
@@ -152,7 +152,7 @@ class CheckItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """The place that an editor jumps to: the definition of the problem's first entry."""
+        """Returns the place that an editor jumps to: the definition of the problem's first entry."""
         from commandline import files
         from commandline.text import counted
         from grader.report import source_lines

@@ -30,11 +30,27 @@ HEADER = "".join(
 class Row:
     """The result for one problem: its line of the table, and a complaint about each defect.
 
-    `seeds` counts the seeds with which the reference passes, of the `asked` ones. `ideas` counts the variants of the
-    reference with a misconception, and `rejected` and `named` those that the checks reject and that are identified
-    correctly. `claims` counts the checks of a program, a process or a file, and `forged` those with forgeries, all of
-    which lose their points. `pitfalls` counts those of the page, and `covered` those with a misconception. `promised`
-    counts the sentences that promise something, and `kept` those with entries in `promises` whose checks see them.
+    Attributes:
+        problem: The problem's name.
+        stub: Whether the stub gets the right verdict.
+        score: The points of the reference.
+        points: The points of the problem.
+        seeds: The number of seeds with which the reference passes.
+        asked: The number of seeds that were tried.
+        ideas: The number of variants of the reference with a misconception.
+        rejected: The number of variants that the checks reject.
+        named: The number of variants that are identified correctly.
+        claims: The number of checks of a program, a process or a file.
+        forged: The number of these checks with forgeries, all of which lose their points.
+        pitfalls: The number of pitfalls of the page.
+        covered: The number of pitfalls with a misconception.
+        promised: The number of sentences that promise something.
+        kept: The number of these with entries in `promises` whose checks see them.
+        promises: The entries of the problem's promises.
+        page: Whether the page is complete and its examples are true.
+        seconds: The time of the verification.
+        margins: The margins of the checks' tolerances.
+        complaints: A sentence on each defect.
     """
 
     problem: str
@@ -69,13 +85,13 @@ class Row:
         )
 
     def encode(self) -> dict[str, Any]:
-        """The result as JSON values."""
+        """Returns the result as JSON values."""
         margins = [{**asdict(margin), "wrong": _finite(margin.wrong)} for margin in self.margins]
         return {**asdict(self), "margins": margins}
 
 
 def margins_table(rows: Iterable[Row]) -> str:
-    """A table of the margins of all tolerances, one line for each check."""
+    """Returns a table of the margins of all tolerances, one line for each check."""
     lines = [
         "\nErrors in units of the tolerance: those of correct programs must be far below 1, those of wrong ones far "
         "above.",
@@ -90,7 +106,7 @@ def margins_table(rows: Iterable[Row]) -> str:
 
 
 def promises_list(rows: Iterable[Row]) -> str:
-    """The promises of all pages: each sentence, the check that holds a program to it, and what proves that it does."""
+    """Returns the promises of all pages: each sentence, the check that tests it, and the evidence that it does."""
     lines = ["\nThe promises of the pages, each with its check:"]
     for row in rows:
         for promise in row.promises:

@@ -1,5 +1,4 @@
-"""What the scripts of `grade try` and the sessions of `grade repl` use: a check's own probe, run in the learner's
-process.
+"""Runs a check's own probe in the learner's process, for the scripts of `grade try` and the sessions of `grade repl`.
 
 Unlike the grader, it runs the code unconfined, without jit, and where a debugger can step through it.
 """
@@ -28,7 +27,7 @@ CASE, EXPECTED = "case.", "expected."
 
 
 def start(devices: int) -> None:
-    """Sets up so many CPU devices. Call it before any other code uses JAX."""
+    """Sets up `devices` CPU devices. Call it before any other code uses JAX."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # as in the grader
     import jax
 
@@ -37,14 +36,14 @@ def start(devices: int) -> None:
 
 
 def fill(module: Any, seed: int) -> None:
-    """Gives a module's parameters the values with which it is graded. They depend on the names of the parameters."""
+    """Sets a module's parameters to the values with which it is graded. They depend on the names of the parameters."""
     from grader.worker.pytrees import fill_module
 
     fill_module(module, seed)
 
 
 def output(returned: Any, *names: str) -> dict[str, Any]:
-    """The arrays that an entry returned, by path. `names` are those of the parts of a tuple."""
+    """Returns the arrays that an entry returned, by path. `names` are those of the parts of a tuple."""
     from grader.worker.pytrees import named
     from grader.worker.subject import parts
 
@@ -59,8 +58,8 @@ class Check:
     check: ProblemCheck
 
     def run(self, submission: ModuleType, case: Mapping[str, Any], seed: int) -> dict[str, Any]:
-        """What the check's probe returns for a submission, by name. Raises whatever the submission raises, with its
-        traceback."""
+        """Runs the check's probe on a submission and returns the arrays by name. Raises whatever the submission raises,
+        with its traceback."""
         from grader.worker.main import Sources, WorkerState, prepare
         from grader.worker.subject import Subject
 
@@ -81,7 +80,7 @@ class Check:
         return {leaf.path: leaf.values for leaf in outcome.leaves}
 
     def show(self, expected: Mapping[str, Any], got: Mapping[str, Any]) -> None:
-        """Prints what came back beside what was expected, leaf by leaf."""
+        """Prints the returned beside the expected arrays, leaf by leaf."""
         want, have = (
             [Leaf(path, str(np.asarray(x).dtype), np.asarray(x)) for path, x in side.items()]
             for side in (expected, got)
@@ -103,14 +102,15 @@ class Check:
 
 
 def check(number: str, name: str, course: str = "") -> Check:
-    """The check of that name of a problem of a course, the one that the grader comes with unless another is named."""
+    """Returns the check of that name of a problem of a course, the one that the grader comes with unless another is
+    named."""
     selection.select(course or selection.SHIPPED, "")
     problem = catalog.find(number)
     return Check(problem, next(item for item in problem.checks if item.name == name))
 
 
 def saved(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The case and the expected arrays in a file of `grade try`."""
+    """Returns the case and the expected arrays in a file of `grade try`."""
     with np.load(path) as data:
         values = {key: data[key] if data[key].ndim else data[key].item() for key in data.files}
     return tuple(  # type: ignore[return-value]

@@ -40,7 +40,8 @@ SECONDS = 3600.0  # for all seeds together; this limit only stops an author's mi
 
 
 def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20) -> Iterator[Row]:
-    """A row for each problem, in order. `jobs` problems are verified at a time, with seed 0 and `seeds` other seeds.
+    """Yields a row for each problem, in order. `jobs` problems are verified at a time, with seed 0 and `seeds` other
+    seeds.
 
     Each is verified in a process of a pool, because a judge adopts the orphans of its submissions.
     """
@@ -54,7 +55,7 @@ def verify(problems: Iterable[Problem], jobs: int | None = None, seeds: int = 20
 
 
 def verify_hunts(problems: Iterable[Problem], jobs: int | None = None) -> Iterator[hunt_soundness.Row]:
-    """A row for the hunts of each problem, in order. `jobs` problems are tried at a time."""
+    """Yields a row for the hunts of each problem, in order. `jobs` problems are tried at a time."""
     chosen = list(problems)
     with cores.pool(min(jobs or cores.usable_cores(), len(chosen) or 1)) as pool:
         yield from pool.map(_prove, [problem.name for problem in chosen])
@@ -109,7 +110,7 @@ def _verify_definition(problem: Problem, row: Row) -> None:
 
 
 def _verify_page(problem: Problem, reference: Reference, row: Row) -> None:
-    """The page has all sections in order, enough hints, the entries, and true examples."""
+    """Verifies that the page has all sections in order, enough hints, the entries, and true examples."""
     before, sections = len(row.complaints), page.sections(problem)
     row.complaints += [f"the page has no section {title!r}" for title in page.SECTIONS if not sections.get(title)]
     if list(sections) != [title for title in page.SECTIONS if title in sections]:
@@ -129,23 +130,24 @@ def _verify_page(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_claims(problem: Problem, reference: Reference, row: Row) -> None:
-    """The numbers of the worked sketch, and what the page says of libraries, are in examples, and these are true."""
+    """Verifies that the numbers of the worked sketch, and the page's statements about libraries, are in examples, and
+    that these are true."""
     row.complaints += claims.faults(problem, claims.claims(problem))
     row.complaints += _false(reference, claims.examples(problem), "the example of a [[claim]]")
 
 
 def _verify_sizes(problem: Problem, reference: Reference, row: Row) -> None:
-    """The cases reach the sizes that people meet, in each dimension that concerns the problem."""
+    """Verifies that the cases reach the sizes that people meet, in each dimension that concerns the problem."""
     row.complaints += dimensions.faults(problem, cases.drawn_once(problem.name, 0))
 
 
 def _false(reference: Reference, text: str, what: str) -> list[str]:
-    """A complaint about each example in a text that is false."""
+    """Returns a complaint about each example in a text that is false."""
     return [f"{what} is false: {' '.join(report.split())[-300:]}" for report in reference.examples(text)]
 
 
 def _verify_verdicts(problem: Problem, reference: Reference, row: Row) -> None:
-    """The stub and the reference, graded as submissions, get NOT ATTEMPTED and PASS."""
+    """Verifies that the stub and the reference, graded as submissions, get NOT ATTEMPTED and PASS."""
     stub = _grade(
         problem,
         Submission("stub.py", {**reference.submission().sources, problem.name: catalog.stub_text(problem)}),
@@ -161,7 +163,8 @@ def _verify_verdicts(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_core(problem: Problem, reference: Reference, row: Row) -> None:
-    """Without the lines of its core, the reference fails no check: what needs them is NOT ATTEMPTED."""
+    """Verifies that the reference without the lines of its core fails no check, and that the core has the right length.
+    Checks that need the core must be NOT ATTEMPTED."""
     if not short_form.lines(problem):
         return
     sources = {**reference.submission().sources, problem.name: short_form.stub(problem)}
@@ -175,7 +178,8 @@ def _verify_core(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_checks(problem: Problem, reference: Reference, row: Row) -> None:
-    """Each check compares something, the reference's numbers are not NaN, and numbers that are far off fail."""
+    """Verifies that each check compares something, that no number of the reference is NaN, and that numbers far off
+    fail."""
     for check in problem.checks:
         outcomes = [reference.ask(check, case).result() for case in cases.drawn_once(problem.name, 0)[check.cases]]
         leaves = [leaf for outcome in outcomes for leaf in select(outcome.leaves, check.leaves)]
@@ -193,7 +197,8 @@ def _verify_checks(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> None:
-    """Each form of each misconception is rejected and identified with seed 0, and rejected with every other seed."""
+    """Verifies that each form of each misconception is rejected and identified with seed 0, and rejected with every
+    other seed."""
     row.margins = [Margin(check.name, check.tolerance.room) for check in problem.checks]
     for variant, misconception in reference.misconceptions.items():
         row.ideas += 1
@@ -227,7 +232,7 @@ def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> 
 
 
 def _verify_pitfalls(problem: Problem, reference: Reference, row: Row) -> None:
-    """Each pitfall of the page is a misconception."""
+    """Verifies that each pitfall of the page is a misconception."""
     found, misconceptions = promises.pitfalls(problem), catalog.misconceptions(problem)
     row.pitfalls = len(found)
     row.covered = sum(bool(promises.of_pitfall(bullet, misconceptions)) for bullet in found)
@@ -235,7 +240,7 @@ def _verify_pitfalls(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_promises(problem: Problem, reference: Reference, row: Row) -> None:
-    """Each promise of the page has a check, which rejects a form of the misconception that breaks it."""
+    """Verifies that each promise of the page has a check, which rejects a form of the misconception that breaks it."""
     row.promises, found = promises.promises(problem), promises.promising(problem)
     row.promised = len(found)
     row.complaints += promises.faults(problem, row.promises)
@@ -254,7 +259,7 @@ def _verify_promises(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _rejects(problem: Problem, reference: Reference, variant: str, check: Check) -> bool:
-    """Whether one check rejects a variant of the reference with seed 0."""
+    """Returns whether one check rejects a variant of the reference with seed 0."""
     comparison = _comparison(problem, reference, functools.partial(_ask, reference, variant), 0)
     return not comparison.judge(check).passed
 
@@ -270,14 +275,14 @@ def _ask(reference: Reference, variant: str, check: Check, case: Case) -> Outcom
 
 
 def _accepts(problem: Problem, reference: Reference, variant: str, seed: int, likely: Check) -> bool:
-    """Whether no check rejects the variant. Runs the check that is `likely` to reject it first."""
+    """Returns whether no check rejects the variant. Runs the check that is `likely` to reject it first."""
     comparison = _comparison(problem, reference, functools.partial(_ask, reference, variant), seed)
     return comparison.judge(likely).passed and comparison.first_failure() is None
 
 
 def _verify_correct_programs(problem: Problem, reference: Reference, row: Row) -> None:
-    """The reference with every other seed, and correct programs in other styles, pass; and the tolerances have
-    margins."""
+    """Verifies that the reference with every other seed, and correct programs in other styles, pass, and that the
+    tolerances have margins."""
     row.seeds = _passes(
         problem, reference, submission.reference(problem), row, range(1, row.asked + 1), "the reference"
     )
@@ -301,7 +306,7 @@ def _verify_correct_programs(problem: Problem, reference: Reference, row: Row) -
 def _passes(
     problem: Problem, reference: Reference, source: Submission, row: Row, seeds: Iterable[int], name: str
 ) -> int:
-    """The number of seeds with which a correct program passes. All run in one process."""
+    """Returns the number of seeds with which a correct program passes. All run in one process."""
     examiner = Examiner(problem, _fork_server(), submission.job(problem), SECONDS)
     passed = 0
     try:
@@ -323,8 +328,8 @@ def _passes(
 
 
 def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
-    """Each check of a program, a process or a file has a forgery, and no forgery gets the points of a check that it
-    forges."""
+    """Verifies that each check of a program, a process or a file has a forgery, and that no forgery gets the points of
+    a check that it forges."""
     claims = [check for check in problem.checks if check.is_claim]
     forged: dict[str, list[bool]] = {}
     for path in catalog.forgeries(problem):
@@ -338,7 +343,7 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
                 row.complaints.append(f"{path.name} passes {result.check.name!r}")
 
     def lost(check: Check) -> list[bool]:
-        """Whether each forgery of the check loses it. Checks of one run that measure no program share their
+        """Returns whether each forgery of the check loses it. Checks of one run that measure no program share their
         forgeries."""
         shared = [] if check.measures else [other for other in claims if other.run_key == check.run_key]
         return [one for other in (check, *shared) for one in forged.get(other.name, [])]
@@ -350,14 +355,14 @@ def _verify_forgeries(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def forgery(problem: Problem, path: Path) -> Submission:
-    """A forgery, with the solutions of the problems that it imports: without these it would lose its checks for
+    """Returns a forgery, with the solutions of the problems that it imports: without these it would lose its checks for
     that."""
     text = catalog.text_of(path)
     return Submission(path.name, imports.with_imports(problem.name, text, catalog.references(problem)))
 
 
 def _verify_play(problem: Problem, reference: Reference, row: Row) -> None:
-    """The play, if there is one, shows something of the reference within its time."""
+    """Verifies that the play, if there is one, shows something of the reference within its time."""
     if plays.find(problem) is None:
         return
     performance = Performance(problem, submission.reference(problem), _fork_server())
@@ -369,7 +374,8 @@ def _verify_play(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def forges(path: Path) -> tuple[str, ...]:
-    """The names of the checks that a forgery must lose: its constant LOSES. Reads the file, and does not run it."""
+    """Returns the names of the checks that a forgery must lose: its constant LOSES. Reads the file, and does not run
+    it."""
     values = {
         target.id: node.value
         for node in imports.syntax_tree(path.read_text(encoding="utf-8")).body
@@ -383,7 +389,7 @@ def forges(path: Path) -> tuple[str, ...]:
 
 @functools.cache
 def _fork_server() -> ForkServer:
-    """The fork server of all workers of this process."""
+    """Returns the fork server of all workers of this process."""
     return ForkServer()
 
 

@@ -36,7 +36,7 @@ Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 
 def application(studio: Any, pages: Sequence[ModuleType], keys: Keys, front: Front, lifespan: Lifespan) -> Starlette:
-    """The studio as an ASGI application. `studio` is what its pages share."""
+    """Returns the studio as an ASGI application. Its pages share `studio`."""
     app = Starlette(
         routes=[
             *(route for page in pages for route in page.routes),
@@ -84,7 +84,7 @@ async def _internal_error(request: Request, error: Exception) -> Response:
 
 
 def _error(request: Request, words: str, status: int) -> Response:
-    """The error as a page for a reader, as JSON for a script."""
+    """Returns the error as a page for a reader, as JSON for a script."""
     if "text/html" in request.headers.get("accept", ""):
         return render(request, "error.html", {"words": words}, status)
     return JSONResponse({"error": words}, status)

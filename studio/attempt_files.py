@@ -14,7 +14,7 @@ from grader.problem import Problem
 
 @dataclass(frozen=True)
 class AttemptFile:
-    """The text of a file, with line feeds only, and a hash by which a later text is told from it."""
+    """The text of a file, with line feeds only, and a hash that distinguishes it from a later text."""
 
     text: str
     has_crlf: bool = False
@@ -33,7 +33,8 @@ class ConflictError(Exception):
 
 
 def read(space: Workspace, problem: Problem) -> AttemptFile:
-    """The learner's file; its stub if there is none. Raises UsageError if it is not a text that can be edited."""
+    """Returns the learner's file; its stub if there is none. Raises UsageError if it is not a text that can be
+    edited."""
     space.add(problem)
     path = space.file(problem)
     try:
@@ -50,7 +51,7 @@ def read(space: Workspace, problem: Problem) -> AttemptFile:
 
 
 def submit(space: Workspace, problem: Problem, text: str, base: str) -> tuple[AttemptFile, Submission]:
-    """Saves a text as `save` does, for a page that cannot show two texts, and reads what is graded. Raises
+    """Saves a text as `save` does, for a page that cannot show two texts, and reads the submission. Raises
     UsageError."""
     try:
         saved = save(space, problem, text, base)
@@ -62,7 +63,7 @@ def submit(space: Workspace, problem: Problem, text: str, base: str) -> tuple[At
 
 
 def with_line_feeds(text: str) -> str:
-    """The text with line feeds only."""
+    """Returns the text with line feeds only."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

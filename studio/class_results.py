@@ -1,4 +1,4 @@
-"""The state behind the page of a class: its results, which a batch may be writing, and the events that say so."""
+"""The state behind the page of a class: its results, which a batch may be writing, and the events on their changes."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ class ClassResults:
         Results(folder).close()
 
     def article(self) -> str:
-        """The page of the class as HTML. Raises CommandError if the results cannot be read."""
+        """Returns the page of the class as HTML. Raises CommandError if the results cannot be read."""
         with self._making:
             signature = self._signature()
             if signature != self._article[0]:
@@ -56,13 +56,13 @@ class ClassResults:
             if now == seen or TOPIC not in self.events.topics():
                 continue
             started, seen = time.monotonic(), now
-            with contextlib.suppress(CommandError):  # the next reader of the page is told
+            with contextlib.suppress(CommandError):  # the next reader of the page gets the error
                 await asyncio.to_thread(self.article)
                 self.events.publish(TOPIC, "changed")
             await asyncio.sleep(_REST * (time.monotonic() - started))
 
     def _signature(self) -> object:
-        """A value that changes when the database does."""
+        """Returns a value that changes when the database does."""
         with contextlib.suppress(OSError):
             status = (self.folder / DATABASE).stat()
             return status.st_mtime_ns, status.st_size

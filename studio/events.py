@@ -1,4 +1,4 @@
-"""Server-sent events: what happens while a page is open, for every page that is about the same topic."""
+"""Server-sent events: the changes while a page is open, for every page about the same topic."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import StreamingResponse
 
 _WAITING = (
-    1000  # events that a page may lag behind; a slower one is cut off, connects again and is told the present state
+    1000  # events that a page may lag behind; a slower one is cut off, connects again and receives the present state
 )
 _SILENCE = 15.0  # seconds after which a comment shows that the connection is alive
 
@@ -38,11 +38,11 @@ class Events:
             loop.call_soon_threadsafe(self._deliver, topic, _encode(kind, data))
 
     def topics(self) -> set[str]:
-        """The topics of the pages that are open."""
+        """Returns the topics of the pages that are open."""
         return set(self._subscribers.values())
 
     def stream(self, topic: str, *first: tuple[str, dict[str, Any]]) -> StreamingResponse:
-        """A response that sends the given events first, then each new event of the topic."""
+        """Returns a response that sends the given events first, then each new event of the topic."""
         queue: _Queue = asyncio.Queue(_WAITING)
         self._subscribers[queue] = topic
         for kind, data in first:

@@ -1,4 +1,4 @@
-"""Grades the learner's files in the background, and publishes what comes back."""
+"""Grades the learner's files in the background, and publishes the results."""
 
 import threading
 from functools import partial
@@ -22,7 +22,8 @@ _LONGEST_END = 3.0  # seconds
 
 
 class Grading:
-    """What the pages know of gradings. A problem that waits is graded once, with the text that its file has by then.
+    """Grades problems for the pages, and keeps the results. A waiting problem is graded once, with the text that its
+    file has by then.
 
     Publishes on the topic of the problem's name: `grading`, `check`, `progress`, and `verdict` or `stopped`.
     """
@@ -42,11 +43,11 @@ class Grading:
         self._queue.request(Request(problem, self._space, partial(self._publish, problem)))
 
     def stop(self, problem: Problem) -> None:
-        """Ends the grading of the problem, or what waits for it. There is no verdict."""
+        """Ends the grading of the problem, also if it has not begun. There is no verdict."""
         self._queue.stop(self._space.file(problem))
 
     def state(self, problem: Problem) -> list[tuple[str, dict[str, Any]]]:
-        """The events that tell a page what it would know if it had been open before."""
+        """Returns the events that bring a page that has just been opened up to date."""
         with self._lock:
             now, verdict = self._now.get(problem.name), self._verdicts.get(problem.name)
             events = [("verdict", verdict)] if verdict else []
@@ -55,15 +56,15 @@ class Grading:
             return events
 
     def report(self, problem: Problem) -> Report | None:
-        """The last verdict of the problem, if it has been graded since the studio began."""
+        """Returns the last verdict of the problem, if it has been graded since the studio began."""
         return self._reports.get(problem.name)
 
     def is_graded(self, problem: Problem, sources: dict[str, str]) -> bool:
-        """Whether the last grading of the problem was of these very texts."""
+        """Returns whether the last grading of the problem was of these very texts."""
         return self._graded.get(problem.name) == sources
 
     def prepare(self, problem: Problem) -> None:
-        """Starts what grading this problem will need."""
+        """Starts the processes for grading this problem."""
         self.resident.prepare(problem)
 
     def close(self) -> None:
@@ -75,7 +76,7 @@ class Grading:
         scratch.leave()
 
     def _publish(self, problem: Problem, news: News) -> None:
-        """Publishes what happens to a grading of the problem. Raises UsageError if its verdict cannot be recorded."""
+        """Publishes the events of a grading of the problem. Raises UsageError if its verdict cannot be recorded."""
         match news:
             case Begun():
                 with self._lock:
@@ -106,7 +107,8 @@ class Grading:
         self._events.publish(problem.name, "verdict", **verdict)
 
     def _recorded(self, problem: Problem, graded: Graded) -> dict[str, Any]:
-        """The verdict as JSON values, which is also recorded in the workspace and in the history. Raises UsageError."""
+        """Returns the verdict as JSON values, which is also recorded in the workspace and in the history. Raises
+        UsageError."""
         report = self._reports[problem.name] = graded.report
         if graded.submission:
             attempt = self._history.attempt_with(
@@ -121,7 +123,7 @@ class Grading:
 
 
 def encode_check(result: CheckResult) -> dict[str, Any]:
-    """The result of a check as JSON values."""
+    """Returns the result of a check as JSON values."""
     check = result.check
     return {
         "name": check.name, "passed": result.passed, "points": check.points, "verdict": str(result.verdict),
@@ -130,7 +132,7 @@ def encode_check(result: CheckResult) -> dict[str, Any]:
 
 
 def encode(report: Report, following: Problem | None = None) -> dict[str, Any]:
-    """A verdict as JSON values. Includes the report as HTML and, after a pass, the next problem."""
+    """Returns a verdict as JSON values. Includes the report as HTML and, after a pass, the next problem."""
     return {
         "verdict": str(report.verdict), "score": report.score, "points": report.problem.points,
         "checks": [encode_check(result) for result in report.checks],

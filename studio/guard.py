@@ -1,11 +1,12 @@
-"""What every request must show before the studio answers, and what every answer tells the browser.
+"""Admits requests to the studio: checks what every request must carry, and adds headers for the browser to every
+response.
 
 Other programs and other web pages on this machine can reach the port. So a request needs the path and the cookie that
 only the address printed in the terminal leads to, the name of this server as its host, and, if it changes anything, a
-page of the studio as its origin. `keys` says what the secrets are.
+page of the studio as its origin. `keys` describes the secrets.
 
-Behind a proxy that knows its users, such as a Jupyter server, the proxy's secret is what leads to the path and the
-cookie, and the host is the name that the proxy was asked for.
+Behind a proxy that knows its users, such as a Jupyter server, the proxy's secret leads to the path and the cookie, and
+the host is the name under which the browser reached the proxy.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from studio.keys import Keys, matches
 
 LARGEST_BODY = 2 << 20  # bytes; a file of a problem has at most half of that, and JSON escapes some of it
-RENEWAL = "/renewal"  # where a page that is open gets the secrets of a new start
+RENEWAL = "/renewal"  # the path at which an open page gets the secrets of a new start
 PROXY = "x-gpt-kata-proxy"
 _COOKIE = "studio"
 _SAFE_METHODS = ("GET", "HEAD")
@@ -42,7 +43,7 @@ HEADERS = {
 
 
 def policy(nonce: str) -> str:
-    """The Content-Security-Policy: nothing but the studio's own files.
+    """Returns the Content-Security-Policy: nothing but the studio's own files.
 
     The editor needs the nonce for its style sheet, and a style attribute for the width of a tab.
     """
@@ -55,8 +56,8 @@ def policy(nonce: str) -> str:
 
 @dataclass(frozen=True)
 class Front:
-    """Where browsers reach the studio: at a port of this machine, or below the `prefix` of a proxy, which sends
-    `secret` in the header PROXY of each request."""
+    """The place where browsers reach the studio: at a port of this machine, or below the `prefix` of a proxy, which
+    sends `secret` in the header PROXY of each request."""
 
     port: int = 0
     prefix: str = ""
@@ -67,19 +68,20 @@ class Front:
         return bool(self.secret)
 
     def knows(self, headers: Headers) -> bool:
-        """Whether the request came by the way that it should: from the proxy, or under the name of this server."""
+        """Returns whether the request came by the way that it should: from the proxy, or under the name of this
+        server."""
         if self.is_proxy:
             return matches(headers.get(PROXY, ""), self.secret)
         return headers.get("host", "") in (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
 
     def host(self, headers: Headers) -> str:
-        """The host and port that the browser asked. A page of another address cannot add the header of a proxy to a
-        request."""
+        """Returns the host and port that the browser asked. A page of another address cannot add the header of a proxy
+        to a request."""
         forwarded = headers.get("x-forwarded-host", "").partition(",")[0].strip() if self.is_proxy else ""
         return forwarded or headers.get("host", "")
 
     def is_ours(self, headers: Headers) -> bool:
-        """Whether a page of the studio sent the request."""
+        """Returns whether a page of the studio sent the request."""
         host = self.host(headers)
         origins = (f"http://{host}", f"https://{host}") if self.is_proxy else (f"http://{host}",)
         return headers.get("origin") in origins and headers.get("sec-fetch-site", "same-origin") == "same-origin"
@@ -121,7 +123,7 @@ class Guard:
         await (answer or self._app)(scope, body, send_with_headers)
 
     async def _answer(self, scope: Scope, headers: Headers, receive: Receive) -> Response | None:
-        """The answer to a request that the application must not see."""
+        """Returns the answer to a request that the application must not see."""
         if "content-length" in headers and "transfer-encoding" in headers:
             return _refused("A body has either a length or an encoding.", 400, Connection="close")
         if not self._front.knows(headers):
@@ -154,11 +156,11 @@ class Guard:
         return _refused(f"Open the studio {where}.", 403)
 
     def _admit(self, scope: Scope, path: str, query: list[tuple[str, str]]) -> Response:
-        """Turns the token of the address, or the secret of the proxy, into the cookie, and leads to the path that it is
-        for.
+        """Exchanges the token in the address, or the secret of the proxy, for the cookie, and leads to the requested
+        path.
 
-        A page of its own does so: a browser that comes from the file that `grade web` opens would not send a strict
-        cookie to where a redirect leads.
+        Answers with a page instead of a redirect: a browser that comes from the file that `grade web` opens would not
+        send a strict cookie after a redirect.
         """
         scope["state"]["connection"].admit()
         query = [(name, value) for name, value in query if name != "token"]
@@ -171,7 +173,7 @@ class Guard:
         return JSONResponse({"challenge": self._keys.challenge})
 
     async def _renew(self, request: Request, host: str) -> Response:
-        """Gives a page that has proved its renewal key the secrets of this start."""
+        """Sends the secrets of this start to a page that has proved that it has its renewal key."""
         proof = b""
         async for part in request.stream():
             proof += part
@@ -198,7 +200,7 @@ def _refused(words: str, status: int, **headers: str) -> Response:
 
 
 class _Body:
-    """The body of a request, also of one that does not say how large it is. Raises HTTPException if it is too large."""
+    """The body of a request, also of one without a stated length. Raises HTTPException if it is too large."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -213,7 +215,7 @@ class _Body:
         return message
 
     async def drain(self) -> None:
-        """Reads what is left, if it is not too large."""
+        """Reads the remaining body, if it is not too large."""
         with contextlib.suppress(HTTPException):
             while not self._is_over:
                 await self()

@@ -42,7 +42,7 @@ def end(process: "subprocess.Popen[str]") -> bool:
 
 
 def kill(process: "subprocess.Popen[str]") -> None:
-    """Ends a process, and on POSIX systems what it has started."""
+    """Ends a process, and on POSIX systems also the processes that it started."""
     if process.poll() is None:
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)

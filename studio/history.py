@@ -33,7 +33,16 @@ create table if not exists exhibit (problem text primary key, data blob not null
 
 @dataclass(frozen=True)
 class Attempt:
-    """A text that was saved. `verdict` is empty if it was not graded; `cause` is the misconception that was named."""
+    """A text that was saved.
+
+    Attributes:
+        id: Its number.
+        saved_at: When it was saved.
+        verdict: The verdict; empty if it was not graded.
+        score: The points reached.
+        points: The most points.
+        cause: The misconception that was named.
+    """
 
     id: int
     saved_at: datetime.datetime
@@ -88,8 +97,8 @@ class History:
         return int(row[0])
 
     def attempt_with(self, problem: str, text: str) -> int:
-        """The number of the newest attempt with this text, which is kept if there is none. Others may have been saved
-        since."""
+        """Returns the number of the newest attempt with this text, which is kept if there is none. Others may have been
+        saved since."""
         data = zlib.compress(text.encode())
         with self._lock:
             row = self._db.execute(
@@ -106,14 +115,14 @@ class History:
             )
 
     def attempts(self, problem: str) -> list[Attempt]:
-        """The attempts on a problem, the newest first."""
+        """Returns the attempts on a problem, the newest first."""
         query = "select id, saved_at, verdict, score, points, cause from attempt where problem = ? order by id desc"
         with self._lock:
             rows = self._db.execute(query, [problem]).fetchall()
         return [Attempt(row[0], datetime.datetime.fromisoformat(row[1]), *row[2:]) for row in rows]
 
     def text(self, problem: str, attempt: int) -> str | None:
-        """The text of an attempt; None if there is no such attempt on this problem."""
+        """Returns the text of an attempt; None if there is no such attempt on this problem."""
         with self._lock:
             row = self._db.execute(
                 "select text from attempt where problem = ? and id = ?", [problem, attempt]
@@ -127,8 +136,8 @@ class History:
             self._db.execute("insert or replace into exhibit values (?, ?)", [problem, data])
 
     def exhibits(self) -> dict[str, Exhibit]:
-        """The last exhibit that was shown, by problem. Leaves out what another version kept that this one cannot
-        read."""
+        """Returns the last exhibit that was shown, by problem. Leaves out exhibits of another version that this one
+        cannot read."""
         with self._lock:
             rows = self._db.execute("select problem, data from exhibit").fetchall()
         found = dict[str, Exhibit]()
@@ -148,6 +157,6 @@ class History:
             )
 
     def seconds(self) -> dict[str, float]:
-        """The time spent, in seconds, by problem."""
+        """Returns the time spent, in seconds, by problem."""
         with self._lock:
             return dict(self._db.execute("select problem, sum(seconds) from activity group by problem").fetchall())

@@ -26,7 +26,7 @@ _START_SECONDS = 60  # on a cold, busy disk
 
 
 def setup() -> dict[str, Any]:
-    """How jupyter-server-proxy starts the studio, and what its launcher shows."""
+    """Returns the configuration with which jupyter-server-proxy starts the studio and shows it in its launcher."""
     secret = secrets.token_urlsafe(32)
     return {
         # -P: modules are not imported from the current folder, which holds the user's notebooks.

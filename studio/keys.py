@@ -1,12 +1,12 @@
-"""The secrets of one start of the studio, and how a page that outlives it gets those of the next.
+"""The secrets of one start of the studio, and the way in which a page that outlives it gets the secrets of the next.
 
 A browser is admitted by the token in the printed address. Every later request needs two secrets: the path that all
 pages are below, and a cookie that the browser sends to that path only. The same host has other servers, on other ports,
-and the browser sends cookies to them, too; but they do not know the path.
+and the browser also sends its cookies to them; but they do not know the path.
 
-All of these are new at each start. A page that is open holds a renewal key as well. It never sends it: it signs the
-challenge of the present start with it, and takes an answer only if it is signed with it, too. So a program that has
-taken over the port in between learns nothing that it could use, and the page does not follow it.
+All of these are new at each start. An open page also holds a renewal key. It never sends the key: it signs the
+challenge of the present start with it, and accepts an answer only if it is signed with the same key. So a program that
+has taken over the port in between learns nothing useful, and the page does not follow it.
 """
 
 import contextlib
@@ -29,7 +29,16 @@ def _secret() -> str:
 
 @dataclass(frozen=True)
 class Keys:
-    """The secrets of one start. `former` are the renewal keys of earlier starts on the same port."""
+    """The secrets of one start.
+
+    Attributes:
+        former: The renewal keys of earlier starts on the same port.
+        token: The token in the printed address.
+        path: The path that all pages are below.
+        cookie: The value of the cookie.
+        renewal: The renewal key of pages of this start.
+        challenge: The text that a page signs with its renewal key.
+    """
 
     former: tuple[str, ...] = ()
     token: str = field(default_factory=_secret)
@@ -39,29 +48,32 @@ class Keys:
     challenge: str = field(default_factory=_secret)
 
     def signer(self, proof: str, host: str) -> str | None:
-        """The renewal key, of this start or an earlier one, with which a page has signed the challenge for this host
-        and port."""
+        """Returns the renewal key, of this start or an earlier one, with which a page has signed the challenge for this
+        host and port."""
         known = (self.renewal, *self.former)
         return next((key for key in known if matches(proof, signature(key, f"{host} {self.challenge}"))), None)
 
     def renewed(self, key: str) -> dict[str, str]:
-        """What a page with this renewal key needs from now on. Signed, so that it knows who says so."""
+        """Returns the secrets that a page with this renewal key needs from now on, with a signature that proves their
+        origin."""
         return {"path": self.path, "key": self.renewal, "proof": signature(key, f"{self.path} {self.challenge}")}
 
 
 def signature(key: str, text: str) -> str:
-    """What only somebody with the key can make of the text."""
+    """Returns the HMAC of the text, in hexadecimal digits. Only somebody with the key can compute it."""
     return hmac.digest(key.encode(), text.encode(), "sha256").hex()
 
 
 def matches(offered: str, secret: str) -> bool:
-    """Whether they are equal. Takes the same time wherever they differ."""
+    """Returns whether two texts are equal. Takes the same time wherever they differ."""
     return hmac.compare_digest(offered.encode(), secret.encode())
 
 
 def new(place: str, prefix: str = "") -> Keys:
-    """Keys for a start on a port, or at another place, below a prefix. Their renewal key is kept in the cache folder
-    for the next start there, if there is one."""
+    """Returns keys for a start on a port, or at another place, below a prefix.
+
+    Stores their renewal key in the cache folder for the next start there, if there is a cache folder.
+    """
     path = cache_folder("GRADE_STUDIO", "studio") / f"renewal-{place}"
     keys = Keys(_former(path), path=f"{prefix}/{secrets.token_urlsafe(16)}")
     with contextlib.suppress(OSError):  # without a cache folder, no page survives a restart

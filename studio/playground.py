@@ -32,7 +32,7 @@ class Playgrounds:
                 if process:
                     process.close()
                 process = _Process(self._root, name, version, self._events)
-            self._processes[name] = process  # the last one is the one that was used last
+            self._processes[name] = process  # in the order of their last use
             for idle in list(self._processes)[:-_MOST]:
                 self._processes.pop(idle).close()
         process.ask(page, request)
@@ -71,7 +71,7 @@ class _Process:
         return self._process.poll() is None
 
     def idle_for(self) -> float:
-        """Seconds since the last request or answer."""
+        """Returns the seconds since the last request or answer."""
         return time.monotonic() - self._used
 
     def ask(self, page: str, request: dict[str, Any]) -> None:
@@ -107,5 +107,5 @@ class _Process:
 
 
 def topic(name: str, page: str) -> str:
-    """The topic of the events of one page about a run."""
+    """Returns the topic of the events of one page about a run."""
     return f"playground {name} {page}"

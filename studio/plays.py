@@ -26,8 +26,18 @@ SAVED, STOPPED = "Stopped: the file was saved.", "Stopped."
 
 @dataclass
 class _Showing:
-    """One play of a file, and what it has shown. `stopped` says why it was ended from outside, and `ended` what is at
-    its end."""
+    """One play of a file, and its exhibits so far.
+
+    Attributes:
+        problem: The problem.
+        submission: The submission; None if it could not be read.
+        text: The text to play with; None if the play takes none.
+        digest: The digest of the file's text.
+        exhibits: The exhibits so far, as JSON values.
+        performance: The running performance.
+        stopped: Why it was ended from outside; empty if it was not.
+        ended: The event at its end; None before.
+    """
 
     problem: Problem
     submission: Submission | None
@@ -39,12 +49,12 @@ class _Showing:
     ended: dict[str, Any] | None = None
 
     def start(self) -> dict[str, Any]:
-        """The event that begins it."""
+        """Returns the event that begins it."""
         return {"text": self.text, "digest": self.digest}
 
 
 class Plays:
-    """Threads that play, of which one does. A newer play, and a save, ends the one before.
+    """Plays files in background threads, one at a time. A newer play, or a save, ends the one before.
 
     Publishes on the topic of the problem's name: `play`, `training`, `exhibit` and `played`.
     """
@@ -92,7 +102,7 @@ class Plays:
             showing.performance.close()
 
     def state(self, problem: Problem) -> list[tuple[str, dict[str, Any]]]:
-        """The events that show a page what it would show if it had been open before."""
+        """Returns the events that bring a page that has just been opened up to date."""
         with self._lock:
             showing = self._shown.get(problem.name)
             if showing is None:
@@ -101,7 +111,7 @@ class Plays:
             return events + ([("played", showing.ended)] if showing.ended else [])
 
     def prepare(self, problem: Problem) -> None:
-        """Starts what a play of this problem will need."""
+        """Starts the processes for a play of this problem."""
         if plays.find(problem):
             self._resident.prepare_worker(play_session.job(problem))
 
@@ -131,7 +141,7 @@ class Plays:
         self.prepare(showing.problem)
 
     def _performance(self, showing: _Showing) -> Performance | None:
-        """The performance, with a worker of its own. None if the play has been stopped meanwhile."""
+        """Returns the performance, with a worker of its own. None if the play has been stopped meanwhile."""
         assert showing.submission is not None  # noqa: S101  else it has ended before it began
         performance = Performance(showing.problem, showing.submission, self._resident, showing.text)
         with self._lock:
@@ -165,5 +175,5 @@ class Plays:
 
 
 def _end(end: Ending, stopped: str = "", offer: Offer | None = None) -> dict[str, Any]:
-    """The event that ends a play."""
+    """Returns the event that ends a play."""
     return {"said": stopped or end.said, "html": exhibits_page.ending(end) + exhibits_page.offered(offer)}

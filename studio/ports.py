@@ -12,11 +12,12 @@ HOST = "127.0.0.1"
 _HOST_6 = "::1"  # which `localhost` means to some browsers
 _TRIES = 8
 _OPEN = ("01", "08")  # states of a connection in which its program can still send: ESTABLISHED, CLOSE_WAIT
-_LOOPBACK = ("7F", "00000000000000000000000001000000")  # how an address of this machine ends in the kernel's tables
+_LOOPBACK = ("7F", "00000000000000000000000001000000")  # the endings of this machine's addresses in the kernel's tables
 
 
 def listen(port: int) -> list[socket.socket]:
-    """Sockets on this port for both kinds of addresses, or on another port if a program has it or still talks on it.
+    """Returns sockets on this port for both kinds of addresses, or on another port if a program has it or still talks
+    on it.
 
     A program that had the port before may keep connections to the browser, which the browser would use for the studio.
     """
@@ -38,7 +39,7 @@ def listen(port: int) -> list[socket.socket]:
 
 @contextlib.contextmanager
 def unix(path: Path) -> Iterator[socket.socket]:
-    """A Unix socket with this path, for programs of this user only. The path is removed at the end."""
+    """Yields a Unix socket with this path, for programs of this user only. The path is removed at the end."""
     path.unlink(missing_ok=True)  # left by a process that was killed
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(path))
@@ -71,7 +72,7 @@ def _has_ip_6() -> bool:
 
 
 def _is_held(port: int) -> bool:
-    """Whether a program still holds a connection to the port that somebody opened. Linux says so."""
+    """Returns whether a program still holds a connection to the port that somebody opened. Reads it from Linux."""
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in Path("/proc/net", table).read_text().splitlines()[1:]:

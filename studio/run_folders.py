@@ -39,7 +39,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class RunState:
-    """What the folder of a run holds at one moment."""
+    """The contents of a run's folder at one moment."""
 
     name: str
     config: Config
@@ -84,12 +84,12 @@ class RunState:
         return float((self.config.steps - self.step) * tokens_per_step / self.tokens_per_s)
 
     def series(self, key: str) -> list[Point]:
-        """The finite values of a metric, by step."""
+        """Returns the finite values of a metric, by step."""
         return [(entry["step"], entry[key]) for entry in self.metrics if math.isfinite(entry.get(key, math.nan))]
 
 
 class RunFolders:
-    """Reads the runs of a folder. Keeps what it has read until a file changes. May be used from several threads."""
+    """Reads the runs of a folder, and caches them until a file changes. May be used from several threads."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
@@ -97,7 +97,7 @@ class RunFolders:
         self._metrics: dict[str, tuple[tuple[int, int, int], list[Entry]]] = {}
 
     def names(self) -> list[str]:
-        """The runs, the one that changed last first."""
+        """Returns the runs, the one that changed last first."""
         times = dict[str, float]()
         with contextlib.suppress(OSError):
             for folder in self.root.iterdir():
@@ -106,13 +106,13 @@ class RunFolders:
         return sorted(times, key=lambda name: -times[name])
 
     def has(self, name: str) -> bool:
-        """Whether there is a run of this name, in a folder of its own without links."""
+        """Returns whether there is a run of this name, in a folder of its own without links."""
         folder = self.root / name
         own = "/" not in name and "\\" not in name and name not in ("", ".", "..") and "\0" not in name
         return own and _is_folder(folder) and _is_file(folder / "config.json")
 
     def state(self, name: str) -> RunState:
-        """What a run has reached. Raises UsageError if its files are not those of a run."""
+        """Reads the state of a run. Raises UsageError if its files are not those of a run."""
         if not self.has(name):
             raise UsageError(f"There is no run {name!r} in {self.root}.")
         run = Run(self.root / name)
@@ -136,7 +136,7 @@ class RunFolders:
                     )
 
     def signature(self, name: str) -> object:
-        """A value that changes when the run does. All runs together have the name ""."""
+        """Returns a value that changes when the run does. All runs together have the name ""."""
         if not name:
             return [(other, self.signature(other)) for other in self.names()]
         folder = self.root / name
@@ -144,7 +144,7 @@ class RunFolders:
         return times, time.time() - times[1] < _RECENT
 
     def samples(self, name: str) -> list[Sample]:
-        """What the model wrote after each validation, the first step first."""
+        """Returns the samples that the model wrote after each validation, the first step first."""
         run = Run(self.root / name)
         if not self.has(name) or not _is_folder(run.samples):
             return []

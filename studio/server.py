@@ -106,7 +106,8 @@ def _open_browser(door: Path | None) -> None:
 
 @contextlib.contextmanager
 def _door(folder: Path, address: str) -> Iterator[Path | None]:
-    """A file that leads a browser to the address, or None if the folder cannot hold one that only this user can read.
+    """Yields a file that leads a browser to the address; None if the folder cannot hold one that only this user can
+    read.
 
     Other users can read the command line of a browser, so the address must not be in it.
     """

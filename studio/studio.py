@@ -1,4 +1,4 @@
-"""The state behind the studio's pages: the workspace, its history, what works in the background, and the events."""
+"""The state behind the studio's pages: the workspace, its history, the background tasks, and the events."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ _DEBOUNCE, _STEP = 200, 50  # milliseconds; an editor may write a file in severa
 
 
 class Studio:
-    """Everything that the pages share. `running` starts and ends what works in the background."""
+    """The state that all pages share. `running` starts and ends the background tasks."""
 
     def __init__(self, space: Workspace) -> None:
         self.space = space
@@ -55,11 +55,11 @@ class Studio:
             self.history.close()
 
     def _background(self, stop: asyncio.Event) -> list[Coroutine[Any, Any, None]]:
-        """What runs while the studio does."""
+        """Returns the background tasks of the studio."""
         return [self._watch(stop)]
 
     def _closers(self) -> list[Callable[[], None]]:
-        """What ends the processes that the studio has started."""
+        """Returns the functions that end the processes that the studio has started."""
         return [self.trials.close, self.plays.close, self.grading.close]
 
     def save(self, problem: Problem, text: str, base: str) -> attempt_files.AttemptFile:
@@ -90,7 +90,7 @@ class Studio:
 
     def _changed(self, names: set[str]) -> None:
         for name in names:
-            with contextlib.suppress(CommandError):  # the next reader of the file is told
+            with contextlib.suppress(CommandError):  # the next reader of the file gets the error
                 file = attempt_files.read(self.space, catalog.load(name))
                 self.events.publish(name, "file", digest=file.digest)
                 self.history.keep(name, file.text)

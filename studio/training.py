@@ -33,7 +33,7 @@ class Training:
 
     @property
     def error(self) -> str:
-        """Why the training failed; empty if it did not."""
+        """The reason why the training failed; empty if it did not."""
         code = self.process.returncode
         if self.is_running or code == 0 or (self.is_stopping and code < 0):
             return ""
@@ -52,7 +52,7 @@ class Trainings:
         self._all: dict[str, Training] = {}
 
     def get(self, name: str) -> Training | None:
-        """The latest training of a run that this studio started."""
+        """Returns the latest training of a run that this studio started."""
         return self._all.get(name)
 
     def start(self, name: str, config: Config | None, *options: str) -> None:
@@ -73,7 +73,7 @@ class Trainings:
                 harness_process.stop(training.process)
 
     def close(self) -> None:
-        """Stops the training, says so in the terminal, and waits for its checkpoint."""
+        """Stops the trainings, prints a line on each, and waits for their checkpoints."""
         for training in [training for training in self._all.values() if training.is_running]:
             name = printable(training.name)
             click.echo(f"Stopping the run {name} after it has saved a checkpoint.", err=True)
@@ -95,5 +95,5 @@ class Trainings:
 
 
 def topic(name: str) -> str:
-    """The topic of the events of a run; of all runs if the name is empty."""
+    """Returns the topic of the events of a run; of all runs if the name is empty."""
     return f"run {name}"

@@ -30,7 +30,8 @@ class TrainingStudio(Studio):
         return [*super()._closers(), self.trainings.close, self.playgrounds.close]
 
     async def _follow_runs(self) -> None:
-        """Tells the pages of runs when a folder has changed. Frees the memory of models that nobody asks anymore."""
+        """Sends the pages of runs an event when a folder has changed. Frees the memory of models that nobody uses
+        anymore."""
         seen = dict[str, object]()
         while True:
             await asyncio.sleep(_TICK)
@@ -38,6 +39,6 @@ class TrainingStudio(Studio):
             before, seen = seen, {}
             for name in open_runs:
                 seen[name] = await asyncio.to_thread(self.runs.signature, name)
-                if before.get(name) != seen[name]:  # so a page is told once more a moment after it opened
+                if before.get(name) != seen[name]:  # so a page gets one more event a moment after it opened
                     self.events.publish(f"run {name}", "changed")
             await asyncio.to_thread(self.playgrounds.tidy)

@@ -34,13 +34,13 @@ class Trials:
         self._lock = threading.Lock()
 
     def write(self, problem: Problem, report: Report) -> tuple[str, str]:
-        """Writes the script for a report. Returns its name, and what is said of it. Raises UsageError if it cannot be
+        """Writes the script for a report. Returns its name, and a sentence on it. Raises UsageError if it cannot be
         written."""
         path, kept = script.write_beside(self._space.file(problem), script.Tried.of(report))
         return path.name, f"Your edited copy is now {kept.name}." if kept else ""
 
     def text(self, problem: Problem) -> str:
-        """The script as it is now. Raises UsageError if there is none that can be read."""
+        """Returns the script as it is now. Raises UsageError if there is none that can be read."""
         path = self._path(problem)
         try:
             return files.read_regular(path, _LARGEST).decode("utf-8", "replace")
@@ -48,7 +48,7 @@ class Trials:
             raise UsageError(f"{path.name} {files.why_unreadable(error)}.") from None
 
     def run(self, problem: Problem) -> tuple[str, str]:
-        """Runs the script as it is now. Ends one that is running. Returns what it printed, and how it ended."""
+        """Runs the script as it is now. Ends one that is running. Returns its output, and how it ended."""
         path = self._path(problem)
         self.stop()
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -94,6 +94,6 @@ class Trials:
 
 
 def _read(output: IO[str]) -> str:
-    """What a script prints, up to a little more than what is shown, without control characters."""
+    """Reads the output of a script, up to a little more than is shown, and removes control characters."""
     with output:
         return "\n".join(printable(line) for line in output.read(_PRINTED + 1).split("\n"))

@@ -1,4 +1,4 @@
-"""What pages share: templates with what every page needs, requests that they read, numbers in addresses."""
+"""The parts that pages share: templates with what every page needs, requests that they read, numbers in addresses."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _TEMPLATES = Environment(
 
 
 def render(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
-    """A page from a template. The theme is the one that the reader chose, else the system's."""
+    """Returns a page from a template. The theme is the one that the reader chose, else the system's."""
     theme = request.cookies.get("theme", "")
     shared = {
         "theme": theme if theme in THEMES else "",
@@ -42,12 +42,12 @@ def render(request: Request, template: str, values: Mapping[str, Any], status: i
 
 
 def fragment(request: Request, template: str, values: Mapping[str, Any]) -> str:
-    """A part of a page, to replace that part while the page is open."""
+    """Returns a part of a page, to replace that part while the page is open."""
     return _TEMPLATES.get_template(template).render({"root": request.scope["root_path"], **values})
 
 
 async def read_json(request: Request, **kinds: type) -> dict[str, Any]:
-    """The body, which must be an object with these keys and kinds of values."""
+    """Returns the body, which must be an object with these keys and kinds of values."""
     try:
         body = json.loads(await request.body())
     except (ValueError, RecursionError):
@@ -58,7 +58,7 @@ async def read_json(request: Request, **kinds: type) -> dict[str, Any]:
 
 
 def problem_at(request: Request) -> Problem:
-    """The problem whose two digits the address names. Raises HTTPException 404 if there is none."""
+    """Returns the problem whose two digits the address names. Raises HTTPException 404 if there is none."""
     number = request.path_params["number"]
     name = next((name for name in catalog.names() if name.number == number), None)
     if name is None:

@@ -50,7 +50,7 @@ class File:
 
 
 def files(source: Path) -> list[File]:
-    """All files of a folder or an archive, sorted by path. Archives inside it are not opened.
+    """Returns all files of a folder or an archive, sorted by path. Archives inside it are not opened.
 
     Raises UsageError if the source does not exist or cannot be read at all.
     """
@@ -75,12 +75,12 @@ def files(source: Path) -> list[File]:
 
 
 def is_archive(path: PurePosixPath) -> bool:
-    """Whether a file has the name of an archive, of any kind."""
+    """Returns whether a file has the name of an archive, of any kind."""
     return path.name.lower().endswith((*ARCHIVES, *_OTHER_ARCHIVES))
 
 
 def without_suffix(path: PurePosixPath) -> PurePosixPath:
-    """The path of an archive without its suffix, such as `.tar.gz`."""
+    """Returns the path of an archive without its suffix, such as `.tar.gz`."""
     suffix = max((one for one in ARCHIVES if path.name.lower().endswith(one)), key=len, default="")
     return path.with_name(path.name[: len(path.name) - len(suffix)] or path.name)
 
@@ -92,8 +92,8 @@ class Expansion:
         self._count = self._size = 0
 
     def files(self, file: File) -> list[File]:
-        """The files in an archive, which counts as a folder of its name; any other file alone. An archive in it is not
-        opened.
+        """Returns the files in an archive, which counts as a folder of its name; any other file alone. An archive in it
+        is not opened.
 
         An archive that is damaged, or exceeds the limits, is returned as a refused file.
         """
@@ -138,7 +138,7 @@ def _is_junk(path: PurePosixPath) -> bool:
 
 
 def _folder_files(top: Path) -> Iterator[File]:
-    """The files below a folder. Not by `os.walk`, which calls itself for each level before Python 3.12."""
+    """Yields the files below a folder. Not by `os.walk`, which calls itself for each level before Python 3.12."""
     waiting = [top]
     while waiting:
         folder = waiting.pop()
@@ -233,8 +233,8 @@ def _zip_files(source: Path | io.BytesIO, inside: PurePosixPath) -> Iterator[Fil
 
 
 def _with_other_names(source: Path | io.BytesIO) -> io.BytesIO:
-    """A copy of a zip archive in which names that are not UTF-8, as they claim to be, are marked as the older code page
-    437.
+    """Returns a copy of a zip archive in which names that are not UTF-8, as they claim to be, are marked as the older
+    code page 437.
 
     Raises RefusedFileError if it is too large to copy.
     """
@@ -305,8 +305,8 @@ def _check_size(count: int, size: int, most_files: int = MOST_FILES, most_bytes:
 
 
 def _safe_path(inside: PurePosixPath, name: str) -> tuple[PurePosixPath, str]:
-    """The path of an archive's file without parts that lead out of the archive, and why the file is refused if it had
-    any."""
+    """Returns the path of an archive's file without parts that lead out of the archive, and why the file is refused if
+    it had any."""
     parts = PurePosixPath(one_line(name.replace("\\", "/"))).parts
     if ".." in parts or (parts and parts[0].endswith(("/", ":"))):
         safe = [part for part in parts if part != ".." and not part.endswith(("/", ":"))]

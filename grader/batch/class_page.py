@@ -30,7 +30,7 @@ _KINDS = {"PASS": "pass", "FAIL": "part", "NOT ATTEMPTED": "stub"}
 
 @dataclass(frozen=True)
 class Cell:
-    """A learner's mark for one problem in the table of learners. `kind` says how to draw it."""
+    """A learner's mark for one problem in the table of learners. `kind` selects its style."""
 
     kind: str
     text: str
@@ -39,7 +39,22 @@ class Cell:
 
 @dataclass(frozen=True)
 class Learner:
-    """A learner's row, and the records below it. `anchor` is where the page has those."""
+    """A learner's row in the table, and the records below it.
+
+    Attributes:
+        name: The learner's name.
+        anchor: The id of the element that holds the records.
+        section: The part of the class; empty if it is not known.
+        mark: The sum of the marks.
+        points: The most that the sum could be.
+        passed: The number of problems passed.
+        late: The number of late records.
+        cells: The cells of the row, one for each problem.
+        records: The learner's records.
+        unused: The learner's files that were not used: (learner, file, reason).
+        regrades: The learner's regrades.
+        changes: The learner's marks that changed without a new submission.
+    """
 
     name: str
     anchor: str
@@ -56,7 +71,7 @@ class Learner:
 
     @property
     def words(self) -> str:
-        """What the filter searches."""
+        """The text in which the filter searches, in lower case."""
         parts = [
             self.name,
             self.section,
@@ -84,14 +99,14 @@ class Beside:
 
 
 def document(summary: Summary) -> str:
-    """The whole page, which needs no other file. It can be read without its script, which sorts and filters."""
+    """Returns the whole page, which needs no other file. It can be read without its script, which sorts and filters."""
     size = f"{counted(len(summary.records), 'learner')}, {counted(len(summary.problems), 'problem')}"
     title = f"{summary.about[0]}: {size}" if summary.about else size
     return html_report.page(title, f"{selected().title}: results of a class", render(summary), STYLE, SCRIPT)
 
 
 def render(summary: Summary) -> str:
-    """The page as one `<article>`, to be shown with STYLE and SCRIPT. All text in it is escaped."""
+    """Returns the page as one `<article>`, to be shown with STYLE and SCRIPT. All text in it is escaped."""
     learners = list(_learners(summary))
     errors = [record for learner in learners for record in learner.records if Verdict(record.verdict) not in _GRADED]
     records = [record for learner in learners for record in learner.records]
@@ -148,7 +163,7 @@ def _cell(record: Record | None) -> Cell:
 
 
 def _totals(learners: Sequence[Learner], points: int) -> list[Bar]:
-    """The learners by total mark. Those who handed in nothing are a row of their own."""
+    """Returns the learners by total mark. Learners who handed in nothing are in a row of their own."""
     present = [learner for learner in learners if any(record.is_handed_in for record in learner.records)]
     return bars([learner.mark for learner in present], points, len(learners) - len(present))
 
@@ -160,7 +175,7 @@ def _histogram(row: ProblemSummary, records: Sequence[Record]) -> list[Bar]:
 
 
 def bars(marks: Sequence[float], points: int, missing: int) -> list[Bar]:
-    """A histogram of marks from 0 to `points`, in bands of equal width. The full score is a band of its own."""
+    """Returns a histogram of marks from 0 to `points`, in bands of equal width. The full score is a band of its own."""
     width = next((step for step in _STEPS if points <= step * (_MOST_BANDS - 1)), -(-points // (_MOST_BANDS - 1)))
     counts = Counter(points if mark >= points else int(mark // width) * width for mark in marks)
     starts = [*range(0, points, width), points]
@@ -185,7 +200,7 @@ def _beside(summary: Summary) -> Iterator[Beside]:
 
 
 def _plain(mark: float) -> float:
-    """A whole number as an int, and no more decimals than a reader needs."""
+    """Returns a whole number as an int, and no more decimals than a reader needs."""
     return int(mark) if mark == int(mark) else round(mark, 2)
 
 

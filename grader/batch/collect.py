@@ -29,8 +29,16 @@ NOT_GRADED = "which is not graded here"  # the end of the reason why a file for 
 class IntakeItem:
     """One learner's work on one problem: a submission, or the reason why there is nothing to grade.
 
-    `submitted` is the time of the export's stamp, and `late` its mark. `members` names the group that handed it in, if
-    one did.
+    Attributes:
+        learner: The learner's name.
+        problem: The problem's name.
+        file: The path of the file; empty if there is none.
+        submission: The submission; None if there is nothing to grade.
+        refused: The reason why there is nothing to grade.
+        notes: Sentences on how the file was chosen and read.
+        submitted: The time of the export's stamp.
+        late: The export's own mark.
+        members: The names of the group that handed it in, if one did.
     """
 
     learner: str
@@ -65,7 +73,7 @@ class UnusedFile:
 
 
 def collected(name: str, learner: Learner, problems: Sequence[Problem]) -> list[list[Any]]:
-    """The items of a learner and the files that are in none, as JSON values."""
+    """Returns the items of a learner and the files that are in none, as JSON values."""
     items, unused = _of_learner(name, expanded(learner), problems)
     return [[_encoded(item) for item in items], [dataclasses.astuple(file) for file in unused]]
 
@@ -82,7 +90,8 @@ def _encoded(item: IntakeItem) -> dict[str, Any]:
 def _of_learner(
     name: str, listed: Sequence[SubmittedFile], problems: Sequence[Problem]
 ) -> tuple[list[IntakeItem], list[UnusedFile]]:
-    """The items of a learner, of whom each group handed in files apart from the learner's own, and the unused files."""
+    """Returns the items of a learner, and the unused files. The files of each group are kept apart from the learner's
+    own."""
     items, unused = list[IntakeItem](), list[UnusedFile]()
     for members in sorted({item.members for item in listed}) or [""]:
         own, left = _LearnerFiles(name, [item for item in listed if item.members == members]).items(problems)
@@ -92,20 +101,21 @@ def _of_learner(
 
 
 def recognized(learner: Learner, of: Callable[[SubmittedFile], set[str]], most: int | None) -> list[str]:
-    """The problems that a learner's files mean, by their names or by what the first `most` of them define."""
+    """Returns the problems that a learner's files are for, by their names or by the definitions in the first `most` of
+    them."""
     searched = [item for item in expanded(learner) if _is_code(item)][:most]
     return sorted(set[str]().union(*map(of, searched)))
 
 
 def expanded(learner: Learner) -> list[SubmittedFile]:
-    """The learner's files, by path. Those in an archive have the stamp of the archive."""
+    """Returns the learner's files, by path. Those in an archive have the stamp of the archive."""
     archives = archive.Expansion()
     found = [replace(item, file=file) for item in learner.files for file in archives.files(item.file)]
     return sorted(found, key=lambda item: item.file.path.parts)
 
 
 def named(item: SubmittedFile) -> set[str]:
-    """The problem that a file's name means, if it means one."""
+    """Returns the problem that a file's name means, if it means one."""
     candidate = recognize.by_name(item)
     return {candidate.problem} if candidate else set()
 
@@ -125,7 +135,7 @@ class _LearnerFiles:
         self._used: set[PurePosixPath] = set()
 
     def items(self, problems: Sequence[Problem]) -> tuple[list[IntakeItem], list[UnusedFile]]:
-        """An item for each problem with a file, and the files that are in none.
+        """Returns an item for each problem with a file, and the files that are in none.
 
         If a file that means no problem cannot be read, also an item for each problem without a file.
         """
@@ -180,7 +190,7 @@ class _LearnerFiles:
             raise submission.unusable_import(str(error)) from None
 
     def _text(self, problem: Problem, item: SubmittedFile) -> tuple[str, list[str]]:
-        """The Python text of a file, and notes on how it was read. Raises UnreadableSubmissionError.
+        """Returns the Python text of a file, and notes on how it was read. Raises UnreadableSubmissionError.
 
         Each is read once: all problems of a learner may import it.
         """
@@ -191,7 +201,7 @@ class _LearnerFiles:
     def _unused(
         self, candidates: Mapping[str, list[Candidate]], graded: set[str], searched: Sequence[SubmittedFile]
     ) -> Iterator[UnusedFile]:
-        """The files that are in no item, in order, each with the reason."""
+        """Yields the files that are in no item, in order, each with the reason."""
         meant = {c.submitted.file.path: c.problem for rivals in candidates.values() for c in rivals}
         looked_into = {item.file.path for item in searched}
         for item in self.listed:
@@ -218,9 +228,9 @@ class _LearnerFiles:
 
 
 def known(learner: Learner, problems: Sequence[Problem]) -> list[list[Any]]:
-    """The sequences of tokens of all files that mean one of these problems, as JSON values.
+    """Returns the sequences of tokens of all files for one of these problems, as JSON values.
 
-    Of each, its problem, path, sequences and, if it cannot be read, the reason.
+    A row holds the problem, the path, the sequences and, if the file cannot be read, the reason.
     """
     found = list[list[Any]]()
     for item in filter(_is_code, expanded(learner)):
@@ -246,7 +256,8 @@ def _read(problem: Problem, file: File) -> tuple[str, list[str]]:
 
 
 def sheet(learner: Learner) -> dict[str, Any]:
-    """A learner's sheet of hunts and the texts of the Python files beside it, as JSON values. The last sheet counts."""
+    """Returns a learner's sheet of hunts and the texts of the Python files beside it, as JSON values. The last sheet
+    counts."""
     submitted = {item.file.path.name: item for item in expanded(learner)}
     files = {name: item.file for name, item in submitted.items()}
     if assigned.SHEET not in files:

@@ -88,8 +88,8 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
 
 
 class _Batch:
-    """The steps of one batch, in order. Each yields lines for the terminal, and leaves for the next what it has found
-    out."""
+    """The steps of one batch, in order. Each step yields lines for the terminal, and stores its results for the next
+    one."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class _Batch:
         yield written.verdicts()
 
     def _identify(self) -> Iterator[str]:
-        """Finds out who is who, from the intake, the roster, the groups and what is stored."""
+        """Identifies the learners from the intake, the roster, the groups and the stored results."""
         yield from (f"Note: {note}." for note in _follow_moves(self.store))
         if self.options.groups:
             self.intake.notes += groups.apply(groups.read(self.options.groups), self.intake)
@@ -148,7 +148,7 @@ class _Batch:
         yield from _unused_lines(self.intake)
 
     def _plan(self) -> Iterator[str]:
-        """Compares what was handed in with what is stored, and says what is to be graded."""
+        """Compares the submissions with the stored results, and plans the gradings."""
         options, store = self.options, self.store
         to_regrade = [
             *(regrades.of_learner(word, self.directory, self.intake) for word in options.regrade),
@@ -196,7 +196,8 @@ class _Batch:
                 ) from None
 
     def _publish(self) -> Iterator[str]:
-        """Publishes the marks, says which have changed without a new submission, and remembers what they depend on."""
+        """Publishes the marks, lists those that changed without a new submission, and stores the facts that they depend
+        on."""
         done = regrades.carried_out(self.requested, self.store.regrades())
         changes = marks.publish(self.store, self.causes, done, self.options.keeping, best=self.options.best)
         self.grounds.remember(self.store)
@@ -221,7 +222,8 @@ class _Batch:
 
 
 def _follow_moves(store: Store) -> Iterator[str]:
-    """Gives the results of problems that the course has moved their present names, found by the slug. Says so."""
+    """Renames the problems of stored results that the course has moved, found by the slug. Yields a sentence on
+    each."""
     found = {name: recognize.present_name(name) for name in store.problems()}
     for name, present in found.items():
         if not present or present == name:
@@ -255,7 +257,7 @@ def _grade(to_grade: Sequence[Task], options: BatchOptions, faults: Faults) -> I
 
 
 def _remember_about(store: Store, name: str, rules: Deadlines | None) -> None:
-    """Stores what the pages of the class say of it."""
+    """Stores the facts about the class that its pages show."""
     now = datetime.now(rules.timezone) if rules else datetime.now().astimezone()
     store.remember("class", one_line(name))
     store.remember("graded", f"graded {now:%Y-%m-%d %H:%M %Z}")
@@ -272,8 +274,8 @@ def _require_apart(submissions: Path, results: Path) -> None:
 
 
 def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
-    """Adds the learners whose submissions are stored but who are not in this export, and yields what a teacher should
-    know."""
+    """Adds the learners whose submissions are stored but who are not in this export, and yields notes for the
+    teacher."""
     submitters, people = store.submitters(), store.people()
     absent = sorted(submitters.keys() - set(intake_.learners))
     for learner in absent:
@@ -291,8 +293,8 @@ def _keep_earlier(intake_: Intake, store: Store) -> Iterator[str]:
 
 
 def _like_the_last(results: Path, options: BatchOptions) -> tuple[BatchOptions, list[str]]:
-    """The options with the files of the last batch where this one names none, and notes on these: without them, marks
-    change."""
+    """Returns the options with the files of the last batch where this one names none, and notes on these: without them,
+    marks change."""
     if not (results / DATABASE).is_file():
         return options, []
     try:
@@ -322,7 +324,7 @@ def _like_the_last(results: Path, options: BatchOptions) -> tuple[BatchOptions, 
 
 
 def _known(folder: Path, intake_: Intake, notes: list[str]) -> list[Known]:
-    """The solutions in a folder of --known, in order."""
+    """Returns the solutions in a folder of --known, in order."""
     names = [problem.name for problem in intake_.problems]
     found = sorted(reader.known(folder, names, notes.append), key=lambda one: (one.problem, one.name))
     if not found:
@@ -333,7 +335,8 @@ def _known(folder: Path, intake_: Intake, notes: list[str]) -> list[Known]:
 
 
 def _without_effect(rules: Deadlines | None, directory: Directory, intake_: Intake) -> Iterator[str]:
-    """What the deadlines say that changes nothing. Raises UsageError if a line is for one of several learners."""
+    """Yields a sentence on each rule of the deadlines that changes nothing. Raises UsageError if a rule names a word
+    that several learners match."""
     if rules is None:
         return
     if not any(item.submitted or item.late for item in intake_.items):
@@ -380,7 +383,7 @@ def _settle(
 
 
 def _participants(intake_: Intake, enrolled: Roster | None, enrollment: Enrollment | None) -> dict[str, str]:
-    """The numbers by which an assignment in Moodle knows the learners, from its worksheet and its archive."""
+    """Returns the numbers by which an assignment in Moodle knows the learners, from its worksheet and its archive."""
     numbers = dict[str, str]()
     if enrolled and enrollment and enrolled.system == "Moodle":
         numbers = {learner: enrolled.ids(enrolled.rows[place])[0] for place, learner in enrollment.learner_of.items()}

@@ -36,10 +36,14 @@ _MEMORY = f"take more than {MEMORY >> 20} MiB of memory to read"
 
 @dataclass(frozen=True)
 class Result:
-    """What work returned, as JSON values, or the reason why it returned nothing.
+    """The result of one piece of work, or the reason why there is none.
 
-    `failed` is the rest of a sentence that begins with "its files". `fault` is the traceback of an internal error, and
-    `error` its type. `refused` is the message of a CommandError, which concerns the class.
+    Attributes:
+        value: The returned JSON values.
+        failed: The rest of a sentence that begins with "its files".
+        fault: The traceback of an internal error.
+        error: The type of that error.
+        refused: The message of a CommandError, which concerns the class.
     """
 
     value: Any = None
@@ -62,8 +66,8 @@ class _Running:
 def each(
     works: Iterable[tuple[str, Callable[[], Any]]], readable: Sequence[Path], at_once: int, computing: int | None = None
 ) -> Iterator[tuple[str, Result]]:
-    """The result of each work by its key, as they end. Work can read only what is below `readable`, and Python's own
-    files.
+    """Yields the result of each work by its key, as they end. Work can read only what is below `readable`, and Python's
+    own files.
 
     It may take `computing` seconds of a processor, COMPUTING unless given.
     """
@@ -133,7 +137,7 @@ def _run(work: Callable[[], Any]) -> Result:
 
 
 def _confine(readable: Sequence[Path], seconds: int) -> None:
-    """Takes away what reading files does not need. What this kernel does not have is left out."""
+    """Removes every right that reading files does not need, as far as this kernel can."""
     for limit, value in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(limit, (value, value))
     if sys.platform != "linux":
@@ -148,7 +152,7 @@ def _confine(readable: Sequence[Path], seconds: int) -> None:
 
 
 def _receive(pipe: int, one: _Running) -> bool:
-    """Whether there may be more to come from a process."""
+    """Receives from a process. Returns whether there may be more to come."""
     part = os.read(pipe, 1 << 20)
     one.size += len(part)
     if one.size > OUTPUT and not one.failed:

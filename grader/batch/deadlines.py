@@ -28,7 +28,7 @@ _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?) ?%")
 _SEVERAL = re.compile(r" and |[,;]")  # between the sections that a roster names together
 _KEYS = ("timezone", "due", "grace", "late_days", "penalty", "extensions", "closes", "excused")
 _NOT_ACCEPTED = "not accepted, because it came after the problem closed"
-HUNTS = "hunts"  # what the sheets of hunts are called in place of a problem
+HUNTS = "hunts"  # the name of the sheets of hunts, in place of a problem's
 _EVERY = ""  # the key of what holds for all problems
 _OTHERS = "others"  # the learners, or sections, that are not named
 _ALL = "all"  # the problems
@@ -38,10 +38,15 @@ Dates = Mapping[str, datetime]  # by problem label; the key "" holds for all oth
 
 @dataclass(frozen=True)
 class Attempt:
-    """One submission of a learner for a problem, as far as it decides what counts.
+    """One submission of a learner for a problem, reduced to the facts that decide which one counts.
 
-    `number` is the order of arrival. `submitted` is in UTC, or local to the course system if it has no zone; None if
-    the export does not say it. `late` is the export's own mark.
+    Attributes:
+        problem: The problem's name.
+        id: Identifies the attempt among the learner's.
+        number: The order of arrival.
+        score: The points before any penalty.
+        submitted: In UTC, or local to the course system if it has no zone; None if the export has no time.
+        late: The export's own mark.
     """
 
     problem: str
@@ -54,10 +59,14 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Settled:
-    """The attempt that counts for a problem, its score after the penalty, and a sentence on its lateness; empty if on
-    time.
+    """The attempt that counts for a problem.
 
-    `times` says when it was handed in and due, as far as that is known. What a learner is excused from does not count.
+    Attributes:
+        id: The attempt.
+        adjusted: The score after the penalty.
+        lateness: A sentence on its lateness; empty if it was on time.
+        times: When it was handed in and due, as far as that is known.
+        excused: Whether the learner is excused from the problem, which then does not count.
     """
 
     id: str
@@ -69,13 +78,21 @@ class Settled:
 
 @dataclass(frozen=True)
 class Deadlines:
-    """When problems are due and close, and what lateness costs.
+    """The due and closing dates of problems, and the penalties for lateness. A problem that has closed accepts no
+    submission.
 
-    After it has closed, no submission for a problem is accepted. `penalty` is the share of the score that each late day
-    costs. `extensions` are by learner, then by problem label, where "" holds for all others; they move both dates.
-    `own_late_days` are those of the learners who have not as many as all others, and `excused` the labels of the
-    problems that do not count for a learner, where "" means all. `due_in` and `closes_in` are the dates of sections:
-    see `for_section`.
+    Attributes:
+        timezone: The time zone of all dates.
+        due: The due dates by problem label, where "" holds for all other problems.
+        grace: How long after the due date a submission still counts as on time.
+        late_days: The late days that each learner may spend without a penalty.
+        penalty: The share of the score that each late day costs.
+        extensions: By learner, then by problem label, where "" holds for all other problems. They move both dates.
+        closes: The closing dates, by problem label like `due`.
+        due_in: The due dates of sections that have their own: see `for_section`.
+        closes_in: The closing dates of sections that have their own.
+        own_late_days: The late days of the learners who have another number than `late_days`.
+        excused: By learner, the labels of the problems that do not count, where "" means all.
     """
 
     timezone: tzinfo = UTC
@@ -96,7 +113,7 @@ class Deadlines:
         return {*self.due_in, *self.closes_in}
 
     def for_section(self, section: str) -> "Deadlines":
-        """The deadlines of a learner of this section. Of several sections, such as `A and B`, the latest date
+        """Returns the deadlines of a learner of this section. Of several sections, such as `A and B`, the latest date
         counts."""
         names = {folded(name) for name in (section, *_SEVERAL.split(section))}
         due, closes = (
@@ -106,40 +123,42 @@ class Deadlines:
         return replace(self, due=due, closes=closes)
 
     def extension(self, names: Iterable[str], problem: str) -> timedelta:
-        """The extension of a learner for a problem. `names` are the learner's name and ids; the longest one counts."""
+        """Returns the extension of a learner for a problem. `names` are the learner's name and ids; the longest one
+        counts."""
         label = _label(problem)
         extensions = {folded(name): row for name, row in self.extensions.items()}
         own = [extensions[folded(name)] for name in names if folded(name) in extensions]
         return max((row.get(label, row.get(_EVERY, timedelta())) for row in own), default=timedelta())
 
     def due_for(self, names: Iterable[str], problem: str) -> datetime | None:
-        """When a problem is due for a learner. None if it has no due date."""
+        """Returns the due date of a problem for a learner, with extensions. None if it has none."""
         due = self.due.get(_label(problem), self.due.get(_EVERY))
         return due and due + self.extension(names, problem)
 
     def closes_for(self, names: Iterable[str], problem: str) -> datetime | None:
-        """When a problem closes for a learner. None if it does not."""
+        """Returns the time when a problem closes for a learner, with extensions. None if it does not close."""
         closes = self.closes.get(_label(problem), self.closes.get(_EVERY))
         return closes and closes + self.extension(names, problem)
 
     def is_accepted(self, names: Iterable[str], attempt: Attempt) -> bool:
-        """Whether an attempt came before its problem closed. Without a time, nothing shows that it did not."""
+        """Returns whether an attempt came before its problem closed. Without a time, nothing shows that it did not."""
         closes = self.closes_for(names, attempt.problem)
         return closes is None or attempt.submitted is None or self._local(attempt.submitted) <= closes
 
     def is_excused(self, names: Iterable[str], problem: str) -> bool:
-        """Whether a learner is excused from a problem."""
+        """Returns whether a learner is excused from a problem."""
         own = {folded(name) for name in names}
         labels = (labels for name, labels in self.excused.items() if folded(name) in own)
         return bool(frozenset[str]().union(*labels) & {_EVERY, _label(problem)})
 
     def late_days_of(self, names: Iterable[str]) -> int:
-        """How many late days a learner may spend."""
+        """Returns the number of late days that a learner may spend."""
         own = {folded(name) for name in names}
         return max((days for name, days in self.own_late_days.items() if folded(name) in own), default=self.late_days)
 
     def days_late(self, names: Sequence[str], attempt: Attempt) -> int:
-        """The late days of an attempt: each started day after the due date, unless it is within the grace period.
+        """Returns the late days of an attempt: each started day after the due date, unless it is within the grace
+        period.
 
         A day is over when 24 hours have passed and the clock shows the due hour again: when the clocks change, these
         differ. An attempt that the export marks as late, without a time, counts as one day late, unless the learner has
@@ -156,10 +175,10 @@ class Deadlines:
         return max(1, -(-min(late, by_clock) // _DAY)) if late > max(self.grace, timedelta()) else 0
 
     def times(self, names: Sequence[str], attempt: Attempt) -> str:
-        """When an attempt was handed in, was due and had to be handed in at the latest, in the time zone of the
+        """Describes when an attempt was handed in, when it was due and when the problem closes, in the time zone of the
         deadlines.
 
-        Empty if it has neither date.
+        Empty if the problem has neither date.
         """
         due, closes = self.due_for(names, attempt.problem), self.closes_for(names, attempt.problem)
         parts = [f"handed in {_minute(self._local(attempt.submitted))}"] if attempt.submitted else []
@@ -168,7 +187,7 @@ class Deadlines:
         return f"{', '.join(parts)} ({self.timezone})" if due or closes else ""
 
     def __str__(self) -> str:
-        """The rules in words, without what is for one learner, which is that learner's own business."""
+        """Returns the rules in words, without the rules for single learners, which are private."""
         rules = [f"due {self._in_words(self.due) or 'by section'} ({self.timezone})"]
         rules += [f"due in {name}: {self._in_words(dates)}" for name, dates in self.due_in.items()]
         rules += [f"closing {self._in_words(self.closes)}"] if self.closes else []
@@ -191,17 +210,17 @@ class Deadlines:
         return moment.astimezone(self.timezone) if moment.tzinfo else moment.replace(tzinfo=self.timezone)
 
     def adjusted(self, score: int, days: int) -> float:
-        """The score after the penalty for this many late days, in hundredths of a point, never below 0."""
+        """Returns the score after the penalty for this many late days, in hundredths of a point, never below 0."""
         return float(round(score * max(Fraction(0), 1 - days * self.penalty), 2))
 
 
 def settle(
     attempts: Sequence[Attempt], names: Sequence[str], deadlines: Deadlines | None, *, best: bool
 ) -> dict[str, Settled]:
-    """What counts for each problem of one learner: the best attempt after the penalty, or the last one.
+    """Returns the attempt that counts for each problem of one learner: the best one after the penalty, or the last one.
 
-    `names` are the learner's name and ids. `deadlines` are those of the learner's section. A problem for which every
-    attempt came after it had closed has the score 0.
+    `names` are the learner's name and ids. `deadlines` are those of the learner's section. If every attempt at a
+    problem came after it had closed, the score is 0.
     """
     rules = deadlines or Deadlines()
     by_problem: dict[str, list[Attempt]] = {}
@@ -253,12 +272,13 @@ def _minute(moment: datetime) -> str:
 
 
 def _order(attempt: Attempt) -> tuple[float, int]:
-    """The order in which a learner submitted."""
+    """Returns a sort key: the order in which a learner submitted."""
     return (attempt.submitted.timestamp() if attempt.submitted else 0.0, attempt.number)
 
 
 def _best(rules: Deadlines, group: Sequence[Sequence[Attempt]], days: Mapping[str, int], spent: int) -> list[Attempt]:
-    """The best attempt for each problem of a group if this many late days are spent on it; of equal ones the newest."""
+    """Returns the best attempt for each problem of a group if this many late days are spent on it; of equal ones the
+    newest."""
     return [max(own, key=lambda attempt: (*_value(rules, attempt, days, spent), _order(attempt))) for own in group]
 
 
@@ -281,7 +301,7 @@ def _lateness(rules: Deadlines, attempt: Attempt, late: int, spent: int) -> str:
 
 
 def read(file: Path) -> Deadlines:
-    """The deadlines in a YAML file. Raises UsageError, which names the line or the key."""
+    """Returns the deadlines in a YAML file. Raises UsageError, which names the line or the key."""
     try:
         # Without a type for scalars: YAML 1.1 reads the id 0017 as 15 and 23:59 as 1439.
         table = yaml.load(file.read_text(encoding="utf-8-sig"), yaml.BaseLoader)  # noqa: S506  makes texts and lists
@@ -359,7 +379,7 @@ def _by_learner(table: Mapping[str, Any], key: str, example: str) -> list[tuple[
 
 
 def _dates(key: str, value: Any, timezone: tzinfo) -> tuple[Dates, Mapping[str, Dates]]:
-    """The dates for all sections but those that have their own, and these by section."""
+    """Returns the dates for all sections but those that have their own, and these by section."""
     of_all, of_sections = dict[str, datetime](), dict[str, dict[str, datetime]]()
     for label, date in _by_problem(key, value).items():
         if not isinstance(date, dict):
@@ -379,7 +399,7 @@ def _latest(dates: Iterable[Dates]) -> Dates:
 
 
 def _by_problem(key: str, value: Any) -> dict[str, Any]:
-    """The values by problem label, from one value for all problems or a table by problems, such as `01-03`."""
+    """Returns the values by problem label, from one value for all problems or a table by problems, such as `01-03`."""
     if not isinstance(value, dict):
         return {_EVERY: value}
     return {label: text for words, text in value.items() for label in sorted(_labels(key, words))}

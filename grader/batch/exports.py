@@ -32,7 +32,7 @@ _LOADER = getattr(
 
 @dataclass(frozen=True)
 class Stamp:
-    """What an export says about when a file was submitted.
+    """The record of an export about the submission of a file.
 
     `time` is in UTC, or local to the course system if it has no zone. `late` is the system's own mark. `upload` grows
     with each file that the system receives.
@@ -55,9 +55,9 @@ class SubmittedFile:
 
 @dataclass
 class Learner:
-    """A learner's files. `ids` are those that the export gives, without any text that the learner chose.
+    """A learner's files. `ids` are the ids in the export, without any text that the learner chose.
 
-    `canvas` has the user id in Canvas if the export is from there.
+    `canvas` holds the user id in Canvas if the export is from there.
     """
 
     ids: tuple[str, ...] = ()
@@ -76,7 +76,8 @@ class Export:
 
 
 def read(listed: list[File], *, archive: bool) -> Export:
-    """The files by learner. The one folder that many archives have around everything is left out if `archive`."""
+    """Returns the files by learner. The one folder that many archives have around everything is left out if
+    `archive`."""
     if archive:
         listed = _without_top_folder(listed)
     metadata = next((file for file in listed if str(file.path) == _METADATA), None)
@@ -160,7 +161,7 @@ class _Submission:
 
 
 def _gradescope(listed: list[File], metadata: File) -> Export:
-    """The learners by name. What a group of `:submitters:` handed in is each member's."""
+    """Returns the learners by name. A submission of several `:submitters:` counts for each of them."""
     try:
         rows = yaml.load(metadata.read(MAX_SIZE << 4).decode("utf-8"), _LOADER)  # noqa: S506  a safe loader
         submissions = {str(folder): _submission(str(folder), row) for folder, row in rows.items()}

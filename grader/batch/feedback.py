@@ -1,5 +1,5 @@
-"""What learners get back: a web page for each, which needs no other file, also as a zip for Moodle, and comments for
-Canvas."""
+"""The feedback that learners get: a self-contained web page for each learner, also as a zip for Moodle, and comments
+for Canvas."""
 
 import io
 import re
@@ -34,12 +34,12 @@ _EXPLAINED = (Verdict.FAIL, Verdict.ERROR)  # nothing more can be said of a file
 FORMAT = "moodle"  # the name of this zip among the formats
 LONGEST_NAME = 60  # characters of a learner's name in it
 MOST_OF_A_COMMENT = 10_000  # characters
-INDEX = "index.csv"  # whose page is which: names of files leave out some characters
+INDEX = "index.csv"  # the learner of each page, because names of files leave out some characters
 Slot = tuple[str, str]  # learner, problem
 
 
 def tasks(stored: Results, seed: int, timeout: float | None, least: Level) -> list[Task]:
-    """What to grade once more, to show the smallest failing case of each file that failed."""
+    """Returns the tasks that grade each failed file once more, to show its smallest failing case."""
     found = list[Task]()
     for record in stored.records():
         if record.verdict not in _EXPLAINED or not record.report or not record.report.executed:
@@ -58,8 +58,8 @@ def tasks(stored: Results, seed: int, timeout: float | None, least: Level) -> li
 def articles(
     explained: Iterator[tuple[Task, Graded | str]], records: Sequence[Record], advance: Callable[[int, str], None]
 ) -> dict[Slot, str]:
-    """The explanations as HTML. One whose verdict is not that of the record is left out, so that pages agree with
-    marks."""
+    """Returns the explanations as HTML. Leaves out those with another verdict or score than the record, so that pages
+    agree with marks."""
     results = {(record.learner, record.problem): (record.verdict, record.score) for record in records}
     found = dict[Slot, str]()
     for task, graded in explained:
@@ -116,12 +116,14 @@ def write_moodle(
 
 
 def _moodle_name(name: str) -> str:
-    """A name without what a folder's name cannot have, and without underscores, which separate its parts."""
+    """Returns a name without the characters that a folder's name cannot have, and without underscores, which separate
+    its parts."""
     return " ".join(re.sub(r'[_/\\:*?"<>|]', " ", name).split()).strip(".")[:LONGEST_NAME] or "learner"
 
 
 def comments(stored: Results) -> dict[Slot, str]:
-    """A comment on each file that was handed in: the verdict of each check, and what the learner is told of it.
+    """Returns a comment on each file that was handed in: the verdict of each check, and the explanation for the
+    learner.
 
     Raises UsageError if the deadlines of the last batch are needed and cannot be read.
     """
@@ -145,7 +147,7 @@ def comments(stored: Results) -> dict[Slot, str]:
 
 
 def _pages(summary: Summary, explained: Mapping[Slot, str], faults: Faults) -> Iterator[tuple[str, bytes]]:
-    """The page of each learner. One whose page cannot be made has none, and the error is logged."""
+    """Yields the page of each learner. Logs the error if a page cannot be made."""
     for learner, records in summary.records.items():
         try:
             yield learner, page(learner, records, summary, explained).encode()
@@ -156,7 +158,7 @@ def _pages(summary: Summary, explained: Mapping[Slot, str], faults: Faults) -> I
 
 
 def page(learner: str, records: Sequence[Record], summary: Summary, explained: Mapping[Slot, str]) -> str:
-    """A learner's page: marks, lateness, files that were not used, and the report on each file."""
+    """Returns a learner's page: marks, lateness, files that were not used, and the report on each file."""
     mark, points = total(records)
     labels = {str(row.problem.name): (row.problem.label, row.problem.title) for row in summary.problems}
     body = _template().render(
@@ -171,7 +173,7 @@ def page(learner: str, records: Sequence[Record], summary: Summary, explained: M
 
 
 def _price(record: Record) -> str:
-    """How late the file was and, if that cost anything, how the mark follows from the score."""
+    """Describes how late the file was and, if that cost anything, how the mark follows from the score."""
     if record.mark == record.score:
         return record.late
     price = record.score - record.mark
@@ -179,7 +181,7 @@ def _price(record: Record) -> str:
 
 
 def _article(record: Record) -> str:
-    """The report, which holds nothing secret."""
+    """Returns the report, which holds nothing secret."""
     if not record.report:
         return ""
     return html_report.render(record.report.report(Path(record.file).name), is_final=True)

@@ -24,7 +24,7 @@ _SKIPPED = re.compile("(?:Current|Final) (?:Score|Points|Grade)|Override (?:Scor
 
 @dataclass(frozen=True)
 class Assignment:
-    """A column of a gradebook: what records call its problem, its own title, and its points."""
+    """A column of a gradebook: the name of its problem in records, its own title, and its points."""
 
     problem: str
     title: str
@@ -32,7 +32,8 @@ class Assignment:
 
     @classmethod
     def of(cls, problem: Problem) -> "Assignment":
-        """That of a problem. Its title is one that Canvas neither skips nor takes for another assignment's."""
+        """Returns the assignment of a problem, with a title that Canvas neither skips nor confuses with another
+        assignment's."""
         name = _SKIPPED.sub(lambda match: match[0].lower(), f"{problem.label} {problem.title}")
         # Canvas takes a number in parentheses for an assignment's id.
         return cls(problem.name, re.sub(r" \((\d+)\)$", r" [\1]", name), problem.points)
@@ -124,7 +125,7 @@ def write_export(
 
 
 def _existing(name: str, columns: Sequence[str]) -> str | None:
-    """The export's column of an assignment: Canvas puts the assignment's id behind its name."""
+    """Returns the export's column of an assignment: Canvas puts the assignment's id behind its name."""
     return next((column for column in columns if re.fullmatch(re.escape(name) + r"(?: \(\d+\))?", column)), None)
 
 
@@ -146,13 +147,14 @@ EARLIER = "earlier"  # the folder of the gradebooks that an earlier batch wrote
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The gradebooks, and what else is for a course system, that are in a folder."""
+    """Returns the gradebooks, and the other files for a course system, in a folder."""
     names = [MOODLE, *(f"{name}{raw}.csv" for name in (*GRADEBOOKS, "gradebook") for raw in ("", "-raw"))]
     return [folder / name for name in names if (folder / name).is_file()]
 
 
 def filenames(learners: Iterable[str]) -> dict[str, str]:
-    """A file name without an extension for each learner, which is valid on any file system and contains no path."""
+    """Returns a file name without an extension for each learner, which is valid on any file system and contains no
+    path."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for learner in sorted(learners):

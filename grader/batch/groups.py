@@ -1,4 +1,4 @@
-"""Groups: whose submission is whose, too. A table of the course system, or one with the columns `learner` and
+"""Groups: whose submission counts for whom. A table of the course system, or one with the columns `learner` and
 `group`."""
 
 import csv
@@ -16,8 +16,8 @@ from grader.batch.records import Person, folded
 MOST_BYTES = 64 << 20
 _GROUP = ("group", "group_name", "group name", "groupname")
 _CANVAS = "canvas_user_id"
-# What identifies a member, the most reliable first, in the export of Canvas' groups, those of Moodle, and a table of
-# one's own.
+# The columns that identify a member, the most reliable first: in the export of Canvas' groups, in that of Moodle's, and
+# in a teacher's own table.
 _IDS = (_CANVAS, "user_id", "login_id", "identifier", "id number", "username", "email address", "email", "learner")
 _NAMES = ("name", "full name", "learner")
 
@@ -79,12 +79,12 @@ def _member(row: Mapping[str, str]) -> Person | None:
 
 
 def _first(row: Mapping[str, str], columns: Sequence[str]) -> str:
-    """Returns what `row` has in the first of `columns` that is not empty; empty if all are."""
+    """Returns the value of the first of `columns` that is not empty in `row`; empty if all are."""
     return next((row[name] for name in columns if row.get(name)), "")
 
 
 def apply(groups: list[Group], intake: Intake) -> list[str]:
-    """Makes what a member handed in every member's. Returns notes."""
+    """Gives each member of a group the submissions of all members. Returns notes."""
     learner_of = {folded(text): learner for learner, person in intake.people.items() for text in (learner, *person.ids)}
     notes = []
     added = []

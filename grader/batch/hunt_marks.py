@@ -35,10 +35,15 @@ Row = tuple[str, str, str, str, int, int, int, int, str]
 
 @dataclass(frozen=True)
 class HuntOptions:
-    """How hunts are marked: those of these problems, handed out with this seed.
+    """The options for marking hunts.
 
-    Mended programs are graded on cases that are drawn from it, with at least this isolation. `deadlines` and `roster`
-    are files, and `formats` are those of gradebooks.
+    Attributes:
+        problems: The problems of the hunts.
+        seed: The seed with which the hunts were handed out. Mended programs are graded on cases that are drawn from it.
+        least: The lowest level of isolation that is accepted.
+        deadlines: The file with due dates and closing dates.
+        roster: A gradebook of the course system, which says who is in the class.
+        formats: The gradebooks to write.
     """
 
     problems: Sequence[Problem]
@@ -51,10 +56,14 @@ class HuntOptions:
 
 @dataclass(frozen=True)
 class _Class:
-    """The sheets that a class handed in, and its learners as the roster has them.
+    """The sheets that a class handed in, and its learners.
 
-    `sheets` are the reader's messages by learner, in the order of the items of `intake`. `others` says by learner why a
-    sheet is somebody else's.
+    Attributes:
+        sheets: The reader's messages by learner, in the order of the items of `intake`.
+        others: By learner, the reason why a sheet belongs to somebody else.
+        intake: The submissions.
+        enrolled: The roster; None if there is none.
+        enrollment: The learners on the roster; None if there is none.
     """
 
     sheets: Mapping[str, Mapping[str, Any]]
@@ -142,7 +151,7 @@ def _handed_in(message: Mapping[str, Any]) -> bool:
 
 
 def _item(message: Mapping[str, Any]) -> IntakeItem:
-    """A learner's sheet as other submissions are known."""
+    """Returns a learner's sheet as other submissions are known."""
     sheet = message["value"] or {}
     time = sheet.get("submitted", "")
     submitted = datetime.fromisoformat(time) if time else None
@@ -152,8 +161,8 @@ def _item(message: Mapping[str, Any]) -> IntakeItem:
 
 
 def _records(intake: Intake, rows: Sequence[Row], points: int, rules: Deadlines | None) -> Iterator[Record]:
-    """The record of each learner, also of those who handed in nothing. Late days are for problems, and not spent on
-    hunts."""
+    """Yields the record of each learner, also of those who handed in nothing. Late days are for problems, and not spent
+    on hunts."""
     items, directory = {item.learner: item for item in intake.items}, Directory(intake.people.values())
     for learner in intake.learners:
         person, item = intake.people[learner], items.get(learner, IntakeItem(learner, HUNTS))
@@ -169,7 +178,8 @@ def _records(intake: Intake, rows: Sequence[Row], points: int, rules: Deadlines 
 
 
 def _sheets_of_others(people: Mapping[str, Person], of: Mapping[str, str]) -> dict[str, str]:
-    """Why a learner's sheet is somebody else's, by learner: it names another one, or several handed it in."""
+    """Returns, for each learner whose sheet belongs to somebody else, the reason: it names another learner, or several
+    handed it in."""
     directory, told = Directory(people.values()), dict[str, str]()
     for name, named in of.items():
         if named in directory:
@@ -181,7 +191,7 @@ def _sheets_of_others(people: Mapping[str, Person], of: Mapping[str, str]) -> di
 
 
 def _of_learner(message: Mapping[str, Any], others: str, options: HuntOptions, workers: Workers) -> Iterator[Row]:
-    """A row for each hunt on the learner's sheet."""
+    """Yields a row for each hunt on the learner's sheet."""
     name, sheet = message["learner"], message["value"] or {}
     unreadable = MESSAGE if message["fault"] else message["failed"]
     note = f"the sheet cannot be read: {unreadable}" if unreadable else sheet.get("unreadable", "")
@@ -206,7 +216,7 @@ def _of_learner(message: Mapping[str, Any], others: str, options: HuntOptions, w
 def _mend(
     answer: Answer, program: Program, sheet: Mapping[str, Any], options: HuntOptions, workers: Workers
 ) -> tuple[int, str]:
-    """The point for the mend, and a note on why there is none."""
+    """Returns the point for the mend, and a note on why there is none."""
     problem, text = program.hunt.problem, sheet["texts"].get(answer.file)
     if text is None:
         return 0, sheet["refused"].get(answer.file, f"no file {one_line(answer.file)}")

@@ -1,4 +1,4 @@
-"""Who is who: a learner is known by the id of an export or a roster, never by the name."""
+"""The identity of learners: a learner is known by the id of an export or a roster, never by the name."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,8 +15,8 @@ MOST_NAMED = 5  # learners in an error
 
 
 def recognize(intake: Intake, store: Store) -> Iterator[str]:
-    """Finds the learners of an export among the stored ones, also those with a new name, and yields what has
-    changed."""
+    """Finds the learners of an export among the stored ones, also those with a new name. Yields a sentence on each
+    change."""
     stored = store.people()
     by_id = {folded(person.ids[0]): name for name, person in stored.items() if person.ids}
     by_id |= {folded(number): join.joined for join in store.joins() for number in (*join.ids, join.learner)}
@@ -36,7 +36,7 @@ def recognize(intake: Intake, store: Store) -> Iterator[str]:
 
 
 def join(folder: Path, learner: str, to: str, because: str) -> str:
-    """Makes two learners of a results folder one, and returns what was done. Raises UsageError if one of them is not
+    """Joins two learners of a results folder. Returns a sentence on the result. Raises UsageError if one of them is not
     known."""
     if not because.strip():
         raise UsageError("--join needs --because with the reason.")
@@ -56,9 +56,9 @@ def join(folder: Path, learner: str, to: str, because: str) -> str:
 
 
 def add(folder: Path, other: Path) -> str:
-    """Adds the learners of another results folder to one, and returns what was done.
+    """Adds the learners of another results folder to one. Returns a sentence on the result.
 
-    Raises UsageError if both have a learner, or one cannot be used.
+    Raises UsageError if both folders have a learner, or if one of them cannot be used.
     """
     if folder.resolve() == other.resolve():
         raise UsageError(f"--add: {other} is the same folder.")
@@ -92,7 +92,7 @@ def add(folder: Path, other: Path) -> str:
 
 
 class Directory:
-    """The learners of a class by what a teacher may call them.
+    """Finds the learners of a class by the words that a teacher may use for them.
 
     An id comes first, then the learner as tables show it. A name counts only if it is nobody's id and exactly one
     learner's: learners choose their names.
@@ -113,11 +113,11 @@ class Directory:
         return folded(word) in self._meant
 
     def meant(self, word: str) -> list[Person]:
-        """The learners whom a word may mean."""
+        """Returns the learners whom a word may mean."""
         return self._meant.get(folded(word), [])
 
     def find(self, word: str) -> Person | None:
-        """The learner whom a word means; None if there is none. Raises UsageError if there are several."""
+        """Returns the learner whom a word means; None if there is none. Raises UsageError if there are several."""
         people = self.meant(word)
         if len(people) > 1:
             named = ", ".join(sorted(repr(person.learner) for person in people))
@@ -125,17 +125,17 @@ class Directory:
         return people[0] if people else None
 
     def words(self, person: Person) -> tuple[str, ...]:
-        """What means this learner and nobody else."""
+        """Returns the words that mean this learner and nobody else."""
         own = (person.learner, *person.ids, person.name)
         return tuple(word for word in own if self._meant[folded(word)] == [person])
 
     def near(self, word: str, most: int) -> list[str]:
-        """The words that are spelled most like another one."""
+        """Returns the words that are spelled most like another one."""
         return nearest(word, self._words, most)
 
 
 def named(store: Results, word: str) -> Person:
-    """The learner of a results folder whom a word means. Raises UsageError."""
+    """Returns the learner of a results folder whom a word means. Raises UsageError."""
     person = Directory(store.people().values()).find(word)
     if person is None:
         raise UsageError(f"{store.folder} has no learner {word!r}; name one as in results.csv.")

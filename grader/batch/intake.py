@@ -22,8 +22,13 @@ from grader.problem import Problem
 class Intake:
     """The submissions of a class.
 
-    `layout` names the system whose layout was recognized, `problems` are those to grade, and `notes` concern the whole
-    class. `people` has what the export identifies each learner by.
+    Attributes:
+        layout: The system whose layout was recognized.
+        people: The learners by name, with the ids that the export gives.
+        problems: The problems to grade.
+        items: The work of each learner on each problem.
+        unused: The files that are in no item, each with the reason.
+        notes: Sentences that concern the whole class.
     """
 
     layout: str
@@ -39,7 +44,7 @@ class Intake:
         return sorted(self.people, key=collated)
 
     def rename(self, learner: str, to: str) -> None:
-        """Gives a learner another name. If somebody has it already, the two become one, with the files of both."""
+        """Renames a learner. If the new name is taken, the two become one learner, with the files of both."""
         person = self.people.pop(learner)
         other = self.people.get(to, Person(to))
         self.people[to] = other.knowing(person)
@@ -51,8 +56,8 @@ def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> In
     """Reads the submissions for these problems from a folder or an archive, in processes of their own
     (`grader.batch.reader`).
 
-    Without `problems`, all that at least one learner submitted a file for, by its name; if none has such a name, by
-    what the files define. Raises UsageError if there is no learner or no submission.
+    Without `problems`, takes all problems that at least one learner submitted a file for, by the file's name; if no
+    file has such a name, by its definitions. Raises UsageError if there is no learner or no submission.
     """
     intake: Intake | None = None
     for message in reader.messages(source, "submissions", [problem.name for problem in problems or ()]):
@@ -90,7 +95,7 @@ def read(source: Path, problems: Sequence[Problem] | None, faults: Faults) -> In
 
 
 def _decoded(row: dict[str, Any]) -> IntakeItem:
-    """An item from the JSON values of `grader.batch.collect`."""
+    """Returns an item from the JSON values of `grader.batch.collect`."""
     source, time = row["submission"], row["submitted"]
     return IntakeItem(**{
         **row, "submission": Submission(*source) if source else None, "notes": tuple(row["notes"]),

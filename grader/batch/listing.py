@@ -19,7 +19,7 @@ _WIDEST_NAME = 40
 
 @dataclass(frozen=True)
 class Filter:
-    """Which results to show. Texts are searched for without regard to case; `problems` is a list such as `01-08,12`."""
+    """A filter of results. Searches for texts without regard to case; `problems` is a list such as `01-08,12`."""
 
     learner: str | None = None
     problems: str | None = None
@@ -28,7 +28,7 @@ class Filter:
     section: str | None = None
 
     def chosen(self, records: Sequence[Record]) -> list[Record]:
-        """The records that match. Raises UsageError if `problems` is not valid."""
+        """Returns the records that match. Raises UsageError if `problems` is not valid."""
         names = {problem.name for problem in catalog.select(self.problems)} if self.problems else None
         return [
             record
@@ -46,7 +46,16 @@ class Filter:
 
 @dataclass(frozen=True)
 class _Stored:
-    """What is known of a class. `unused` are rows of learner, file and reason."""
+    """The stored results of a class.
+
+    Attributes:
+        records: The result of each learner and problem.
+        unused: The files that were not used: rows of learner, file and reason.
+        regrades: The gradings that were repeated.
+        changes: The marks that changed without a new submission.
+        about: Lines on the name of the class, its grading and its deadlines.
+        people: The learners by name.
+    """
 
     records: Sequence[Record]
     unused: Sequence[tuple[str, str, str]]
@@ -69,7 +78,7 @@ class _Stored:
 
 
 def lines(folder: Path, filter_: Filter) -> Iterator[str]:
-    """The lines to print. Raises UsageError if nothing has been graded yet, or if no result matches."""
+    """Yields the lines to print. Raises UsageError if nothing has been graded yet, or if no result matches."""
     stored = _Stored.of(folder)
     chosen = [
         record
@@ -99,7 +108,7 @@ def _paragraph(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _regraded(regrade: Regrade) -> str:
-    """Says how a problem was graded before and after a change of the course."""
+    """Describes how a problem was graded before and after a change of the course."""
     after = f"{regrade.verdict_after}, {regrade.score_after}" if regrade.verdict_after else "not graded yet"
     return (
         f"Regraded {regrade.at}, problem {ProblemName(regrade.problem).label}: {regrade.verdict_before}, "
@@ -108,13 +117,13 @@ def _regraded(regrade: Regrade) -> str:
 
 
 def _not_used(row: tuple[str, str, str]) -> str:
-    """Says which file was not used, and why. `row` is a learner, a file and a reason."""
+    """Describes which file was not used, and why. `row` is a learner, a file and a reason."""
     name, file, reason = row
     return f"Not used: {'/'.join(filter(None, [name, file]))} {reason.rstrip('.')}."
 
 
 def _totals(records: Sequence[Record], learners: int) -> str:
-    """Says how many learners and results of each verdict there are, and the sum of the marks of `records`."""
+    """Describes the numbers of learners and of results by verdict, and the sum of the marks of `records`."""
     counts = sorted(Counter(record.verdict for record in records).items())
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts)
     mark, possible = total(records)

@@ -1,4 +1,4 @@
-"""The marks of a class from batch to batch: one that changes without a new submission is listed with the reason, or
+"""The marks of a class from batch to batch. A mark that changes without a new submission is listed with the reason, or
 kept."""
 
 import json
@@ -26,10 +26,9 @@ GRADED = "graded"  # in place of points: what grading gives
 
 @dataclass(frozen=True)
 class Grounds:
-    """What decides marks beside the submissions, by the name of the fact that remembers it, and what to say if it
-    changes.
+    """The facts that decide marks in addition to the submissions. A change of one of them is a cause of changed marks.
 
-    Those of one problem are known by its name after a colon.
+    The name of a fact about one problem ends in a colon and the problem's name.
     """
 
     facts: Mapping[str, str]
@@ -38,7 +37,7 @@ class Grounds:
     def of(
         cls, problems: Sequence[Problem], seed: int, timeout: float | None, rules: Deadlines | None, *, best: bool
     ) -> "Grounds":
-        """The grounds of a batch."""
+        """Returns the grounds of a batch."""
         points = {problem.name: {check.name: check.points for check in problem.checks} for problem in problems}
         return cls({
             "seed": cache.digest([str(seed)]), "timeout": str(timeout), "rules": cache.digest([repr(rules)]),
@@ -53,7 +52,7 @@ class Grounds:
             store.remember(name, value)
 
     def changed(self, store: Store) -> "Causes":
-        """What is otherwise than in the last batch that ended."""
+        """Returns the facts that differ from those of the last batch that ended."""
         return Causes({
             name for name, value in self.facts.items() if (earlier := store.fact(name)) is not None and earlier != value
         })  # fmt: skip
@@ -76,19 +75,21 @@ class Causes:
     names: set[str]
 
     def graded_again(self) -> list[str]:
-        """The labels of the problems whose stored results no longer hold because of the course or its packages."""
+        """Returns the labels of the problems whose stored results no longer hold because of the course or its
+        packages."""
         return sorted(ProblemName(name.partition(":")[2]).label for name in self.names if name.startswith("semantics:"))
 
     def because(self, problem: str) -> str:
-        """Why a mark for a problem may have changed, in a few words."""
+        """Describes in a few words why a mark for a problem may have changed."""
         found = [said for name, said in SAID.items() if {name, f"{name}:{problem}"} & self.names]
         return "; ".join(found) or "graded again"
 
 
 def publish(store: Store, causes: Causes, regrades: Iterable[Regrade], keeping: Keeping, *, best: bool) -> list[Change]:
-    """Ends a batch: remembers the marks, and returns those that changed without a new submission.
+    """Ends a batch: stores the marks, and returns those that changed without a new submission.
 
-    `regrades` are those that this batch has carried out. A mark to keep becomes a decision, and is returned, too.
+    `regrades` are those that this batch has carried out. A mark that is kept is stored as a decision, and also
+    returned.
     """
     asked = {(regrade.learner, regrade.problem): regrade.because for regrade in regrades}
     at, changes = datetime.now(UTC).isoformat(timespec="seconds"), list[Change]()
@@ -111,8 +112,8 @@ def publish(store: Store, causes: Causes, regrades: Iterable[Regrade], keeping: 
 
 
 def _is_of_a_new_submission(store: Store, slot: Slot, then: Mark, now: Mark, *, best: bool) -> bool:
-    """Whether what counts now has arrived since, and explains the mark: of several attempts, the best does not lower
-    it."""
+    """Returns whether the attempt that counts now has arrived since, and explains the mark: a further attempt cannot
+    lower the best mark."""
     arrived = store.arrived(*slot)
     if now.attempt not in arrived or (best and now.mark < then.mark):
         return False
@@ -120,7 +121,7 @@ def _is_of_a_new_submission(store: Store, slot: Slot, then: Mark, now: Mark, *, 
 
 
 def lines(changes: Sequence[Change]) -> Iterator[str]:
-    """The changes for the terminal."""
+    """Yields the changes for the terminal."""
     for change in changes[:MOST_SHOWN]:
         yield f"Mark: {said(change)}."
     if len(changes) > MOST_SHOWN:
@@ -128,13 +129,14 @@ def lines(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def said(change: Change) -> str:
-    """A change in words."""
+    """Describes a change."""
     marks = f"{whole(change.mark_before):g} -> {whole(change.mark_after):g}"
     return f"{change.learner}, problem {ProblemName(change.problem).label}: {marks} ({change.because})"
 
 
 def decide(folder: Path, word: str, number: str, points: str, because: str) -> str:
-    """Sets a mark by hand, or back to what grading gives, and says so. Raises UsageError."""
+    """Sets a mark by hand, or resets it to the result of grading. Returns a sentence on the change. Raises
+    UsageError."""
     if not because.strip():
         raise UsageError("--set needs --because with the reason, for the record.")
     problem = catalog.find(number)

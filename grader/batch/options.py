@@ -1,4 +1,4 @@
-"""How a class is graded: the options of `grade batch`."""
+"""The options of `grade batch`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from grader.report.redacted import Reveal
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """How a class is graded.
+    """The options of `grade batch`.
 
     Attributes:
         problems: A list such as `01-08,12`; None means all problems that have a submission.
@@ -23,18 +23,18 @@ class BatchOptions:
         deadlines: The file with due dates, extensions and late days.
         best: Whether the best of several attempts counts, not the last.
         roster: A gradebook of the course system, which says who is in the class.
-        regrade: What to grade again, as LEARNER or LEARNER:NN.
-        because: Why it is graded again.
+        regrade: The submissions to grade again, as LEARNER or LEARNER:NN.
+        because: The reason for grading them again.
         feedback: The folder for a page for each learner.
         show_cases: Whether these pages have the failing cases.
         groups: The file that says who hands in together.
         name: The name of the class; empty means that of its folder.
-        keeping: Which marks stay that would change without a new submission.
-        without: The files that an earlier batch had and this one shall not.
-        regrade_checks: Problems with one of their checks each, to grade again for everybody.
+        keeping: The marks to keep that would change without a new submission.
+        without: The files that an earlier batch had and this one must not use.
+        regrade_checks: Pairs of a problem and one of its checks, to grade again for everybody.
         known: Folders or archives of solutions that learners can have found.
-        reveal: What pages and reports tell learners; None means as in the last batch.
-        reveal_after_due: What they tell after the due date; None means as in the last batch.
+        reveal: How much pages and reports reveal to learners; None means as in the last batch.
+        reveal_after_due: How much they reveal after the due date; None means as in the last batch.
     """
 
     problems: str | None = None

@@ -1,4 +1,4 @@
-"""What a batch writes beside its tables: gradebooks, reports, the summary, and feedback for learners."""
+"""The files that a batch writes beside its tables: gradebooks, reports, the summary, and feedback for learners."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -76,7 +76,8 @@ class Outputs:
         yield from summary.likeness_lines(self._summary)
 
     def write_feedback(self, articles: Mapping[tuple[str, str], str], participants: Mapping[str, str]) -> Iterator[str]:
-        """Writes what learners get: `articles` are those on failing cases, `participants` their numbers in Moodle."""
+        """Writes the feedback for learners. `articles` are those on failing cases, `participants` their numbers in
+        Moodle."""
         told = replace(self._summary, records=by_learner(self._shown))
         if feedback.FORMAT in self._options.formats:
             yield str(feedback.write_moodle(told, articles, participants, self._store.folder, self._faults))
@@ -99,8 +100,8 @@ class Outputs:
 
 
 def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
-    """Moves the gradebooks that an earlier batch wrote and this one did not, and says so: nobody takes them for these
-    marks."""
+    """Moves the gradebooks that an earlier batch wrote and this one did not, so that nobody imports them. Yields a line
+    on each."""
     for path in gradebook.files_in(folder):
         if path not in written:
             files.replace(folder / gradebook.EARLIER / path.name, path.read_bytes())
@@ -109,7 +110,7 @@ def _set_aside(folder: Path, written: Sequence[Path]) -> Iterator[str]:
 
 
 def _raw_and_adjusted(records: Sequence[Record], folder: Path, name: str) -> Iterator[tuple[Path, Sequence[Record]]]:
-    """The file with the marks and, if lateness has changed any, one with the raw scores."""
+    """Yields the file with the marks and, if lateness has changed any, one with the raw scores."""
     yield folder / f"{name}.csv", records
     if any(record.mark != record.score for record in records):
         yield folder / f"{name}-raw.csv", [replace(record, adjusted=None) for record in records]

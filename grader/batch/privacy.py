@@ -1,4 +1,4 @@
-"""What a results folder knows of one learner: shown to them, or forgotten."""
+"""Shows a learner, or deletes, the data that a results folder has about them."""
 
 import json
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _OF_AN_ATTEMPT = ("problem", "attempt", "file", "verdict", "score", "points", "s
 
 
 def exported(folder: Path, word: str) -> str:
-    """All that a results folder knows of a learner, as JSON, but nothing of secret cases. Raises UsageError."""
+    """Returns all that a results folder knows of a learner, as JSON, but nothing of secret cases. Raises UsageError."""
     stored = Results(folder)
     try:
         person = identity.named(stored, word)
@@ -38,7 +38,7 @@ def exported(folder: Path, word: str) -> str:
 
 
 def forget(folder: Path, word: str) -> str:
-    """Deletes a learner from a results folder, and says what it could not reach. Raises UsageError."""
+    """Deletes a learner from a results folder, and lists the places that it could not reach. Raises UsageError."""
     store = Store.existing(folder)
     try:
         person = identity.named(store, word)
@@ -59,7 +59,7 @@ def forget(folder: Path, word: str) -> str:
 
 
 def _files_about(folder: Path, learner: str, records: Iterable[Record]) -> list[Path]:
-    """The files of a results folder that name a learner, without those that are written again."""
+    """Returns the files of a results folder that name a learner, without those that are written again."""
     name = gradebook.filenames({record.learner for record in records} | {learner})[learner]
     reports = [folder / format_ / f"{name}.{FORMATS[format_][0]}" for format_ in FORMATS]
     books = [*gradebook.files_in(folder), *gradebook.files_in(folder / gradebook.EARLIER)]

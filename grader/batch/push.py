@@ -45,7 +45,8 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Target:
-    """Where the marks go: the address of a Canvas, the number of a course, and assignments as `NN=ID`."""
+    """The course in Canvas that receives the marks: the server's address, the course's number, and assignments as
+    `NN=ID`."""
 
     url: str
     course: str
@@ -64,7 +65,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment to send on what a learner handed in."""
+    """A comment to send on a learner's submission."""
 
     learner: str
     user: str
@@ -72,10 +73,10 @@ class Comment:
 
 
 def push(folder: Path, target: Target, *, send: bool, overwrite: bool = False, comments: bool = False) -> Iterator[str]:
-    """Yields what differs from Canvas, and sends it if `send`; with `overwrite`, also where somebody entered another
-    mark.
+    """Yields the differences from Canvas, and sends them if `send`; with `overwrite`, also where somebody entered
+    another mark.
 
-    With `comments`, also sends what learners are told of their files. Raises UsageError, at the end if Canvas refused
+    With `comments`, also sends the comments on learners' files. Raises UsageError, at the end if Canvas refused
     something.
     """
     stored = Store.existing(folder) if send else Results(folder)
@@ -87,7 +88,7 @@ def push(folder: Path, target: Target, *, send: bool, overwrite: bool = False, c
 
 @dataclass
 class _Count:
-    """What has been sent, and what Canvas did not take: learners with the name of the assignment."""
+    """The counts of a push, and the learners whom Canvas did not accept, with the name of the assignment."""
 
     marks: int = 0
     decided: int = 0  # marks that somebody has entered in Canvas
@@ -201,7 +202,7 @@ def _closing_lines(count: _Count, *, sends: bool, comments: bool) -> Iterator[st
 
 
 def _sent(stored: Store, canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> list[Mark]:
-    """Sends marks, remembers those that have arrived, and returns those that Canvas did not take."""
+    """Sends marks, stores those that have arrived, and returns those that Canvas did not accept."""
     for start in range(0, len(marks), MOST_MARKS):
         some = marks[start : start + MOST_MARKS]
         _send(canvas, identity, some)
@@ -221,7 +222,8 @@ def _comments(
     current: Mapping[str, "Current"],
     sent: Mapping[str, str],
 ) -> list[Comment]:
-    """The comments of an assignment that Canvas has not and was not sent: one that was deleted there stays deleted."""
+    """Returns the comments of an assignment that are neither in Canvas nor were sent before: one that was deleted there
+    is not sent again."""
     found = list[Comment]()
     for record in records:
         text = texts.get((record.learner, record.problem), "")
@@ -235,7 +237,7 @@ def _comments(
 def _said(
     stored: Store, canvas: "Canvas", identity: object, comments: Sequence[Comment], before: Mapping[str, "Current"]
 ) -> list[Comment]:
-    """Sends comments, remembers those that have arrived, and returns those that Canvas did not take."""
+    """Sends comments, stores those that have arrived, and returns those that Canvas did not accept."""
     for start in range(0, len(comments), MOST_COMMENTS):
         _send_comments(canvas, identity, comments[start : start + MOST_COMMENTS])
     now = canvas.marks(identity, comments=True)
@@ -260,8 +262,8 @@ def _points(mark: float | None) -> str:
 
 
 def _send(canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> None:
-    """Sends marks together or, if Canvas refuses that, one by one: one student's trouble must not cost the others their
-    marks."""
+    """Sends marks together or, if Canvas refuses that, one by one: an error with one learner must not affect the
+    others."""
     try:
         canvas.send(identity, marks)
     except RefusedMarksError:
@@ -270,7 +272,7 @@ def _send(canvas: "Canvas", identity: object, marks: Sequence[Mark]) -> None:
 
 
 def _assignments(canvas: "Canvas", problems: Sequence[Problem], words: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """The assignment of each problem: the one that the user names, or the one of the problem's name. Raises
+    """Returns the assignment of each problem: the one that the user names, or the one of the problem's name. Raises
     UsageError."""
     listed = canvas.assignments()
     chosen: dict[str, str] = {}
@@ -301,10 +303,10 @@ def _differences(
     current: Mapping[str, "Current"],
     sent: Mapping[str, float] | None,
 ) -> tuple[list[Mark], list[Mark], list[str]]:
-    """The marks that Canvas does not have, those of them that somebody entered there, and notes on those that cannot be
+    """Returns the marks to send, the different marks that somebody entered in Canvas, and notes on those that cannot be
     sent.
 
-    What is not `sent` from here was entered, if that is known.
+    `sent` are the marks that were sent from here, if that is known. Any other mark in Canvas was entered there.
     """
     marks, kept, notes = list[Mark](), list[Mark](), list[str]()
     for record in records:
@@ -371,11 +373,11 @@ class Canvas:
         self._opener = urllib.request.build_opener(_NoRedirect)
 
     def assignments(self) -> list[Mapping[str, Any]]:
-        """The assignments of the course."""
+        """Returns the assignments of the course."""
         return self._list(f"{self._api}/courses/{self.course}/assignments?per_page=100")
 
     def marks(self, identity: object, *, comments: bool = False) -> dict[str, Current]:
-        """The marks of an assignment, by user id; with `comments`, also these."""
+        """Returns the marks of an assignment, by user id; with `comments`, also these."""
         more = "&include[]=submission_comments" if comments else ""
         rows = self._list(f"{self._assignment(identity)}/submissions?per_page=100{more}")
         return {str(row["user_id"]): Current(_entered(row), bool(row.get("excused")), _written(row)) for row in rows}
@@ -415,7 +417,7 @@ class Canvas:
         return rows
 
     def _request(self, url: str, form: Mapping[str, str] | None = None) -> tuple[Any, str]:
-        """The decoded answer, and its links. Repeats a request that Canvas puts off. Raises UsageError."""
+        """Returns the decoded answer, and its links. Repeats a request that Canvas puts off. Raises UsageError."""
         data = urllib.parse.urlencode(form).encode() if form is not None else None
         for attempt in range(_TRIES):
             headers = {"Authorization": f"Bearer {self._token}"}
@@ -460,7 +462,7 @@ def _written(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _words(text: str) -> str:
-    """A comment as it is compared: Canvas may break its lines otherwise."""
+    """Returns a comment as it is compared: Canvas may break its lines otherwise."""
     return " ".join(text.split())
 
 

@@ -36,16 +36,17 @@ _START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from grader.batch.read
 
 
 def messages(source: Path, wanted: Wanted, problems: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """What the reader finds: first the export, with its learners, then the result of each learner. Raises
-    CommandError."""
+    """Yields the messages of the reader: first the export with its learners, then the result of each learner.
+
+    Raises CommandError.
+    """
     return _ask(source=str(source), wanted=wanted, problems=[*problems])
 
 
 def tokens(texts: Mapping[str, Mapping[str, str]]) -> dict[str, Tokens]:
-    """What is known of each Python text by its tokens. `texts` are by learner, then by a digest, which is the key of
-    the result.
+    """Returns the tokens of each Python text. `texts` are by learner, then by a digest, which is the key of the result.
 
-    Those of a learner are missing if they take too long. No text is read twice, also of those.
+    The texts of a learner are missing if they take too long. No text is read twice, not even one that took too long.
     """
     if len(_read) > MOST_READ:
         _read.clear()
@@ -61,7 +62,7 @@ def tokens(texts: Mapping[str, Mapping[str, str]]) -> dict[str, Tokens]:
 
 
 def known(source: Path, problems: Sequence[str], failed: Callable[[str], None]) -> Iterator[Known]:
-    """The solutions of these problems in a folder or an archive: files, folders of them, or an export of earlier
+    """Yields the solutions of these problems in a folder or an archive: files, folders of them, or an export of earlier
     submissions.
 
     Calls `failed` with a sentence on each that cannot be read. Raises CommandError.
@@ -104,7 +105,7 @@ def _ask(**fields: Any) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Reads what is asked for on standard input, and writes a line of JSON for each message."""
+    """Reads a request from standard input, and writes each message as a line of JSON."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for this one
     if sys.platform == "linux":
         prctl(DEATH_SIGNAL, signal.SIGKILL)
@@ -195,7 +196,8 @@ def _export(source: Path) -> Export:
 
 
 def _few(learner: Learner) -> Learner:
-    """The learner, with one refused file in place of too many: an export unpacks what its learners hand in."""
+    """Returns the learner, with one refused file in place of too many files. An export unpacks the archives that
+    learners hand in."""
     most = archive.MOST_INNER_FILES
     if len(learner.files) <= most:
         return learner
@@ -205,16 +207,16 @@ def _few(learner: Learner) -> Learner:
 
 
 def _empty_folders(source: Path) -> list[str]:
-    """The names of the folders in which there is nothing at all."""
+    """Returns the names of the folders in which there is nothing at all."""
     folders = (path for path in source.iterdir() if path.is_dir() and not path.is_symlink() and path.name[0] != ".")
     return [folder.name for folder in folders if not any(folder.iterdir())]
 
 
 def _submitted(source: Path, learners: Mapping[str, Learner]) -> list[Problem]:
-    """The problems that at least one learner submitted a file for. Raises UsageError if there is none.
+    """Returns the problems that at least one learner submitted a file for. Raises UsageError if there is none.
 
-    What files define counts only if no file of the class has the name of a problem: a helper is no submission. Files
-    that cannot be read are met again with their learners.
+    The definitions in files count only if no file of the class has the name of a problem: a helper is no submission.
+    Files that cannot be read are skipped here, and handled again with their learners.
     """
     catalog.problems()
     for recognized, most in ((collect.named, None), (recognize.by_definitions, recognize.MOST_SEARCHED)):

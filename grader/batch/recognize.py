@@ -1,4 +1,4 @@
-"""Recognizes which problem a learner's file is for: by its name, or by what it defines."""
+"""Recognizes the problem that a learner's file is for, by its name or by its definitions."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ SUFFIXES = (".py", ".ipynb")
 MOST_SEARCHED = 50  # files of one learner that are searched for definitions
 _VERSION = re.compile(
     r"[ _-]?\((\d{1,9})\)$|-(\d{1,9})$"
-)  # what browsers and Canvas append to a name that already exists
+)  # the endings that browsers and Canvas append to a name that already exists
 _NUMBER = re.compile(r"(?:p|problem|task|exercise|ex|hw)?[ _-]?(\d{1,2})(?:[\W_].*)?", re.DOTALL)
 _WORDS = re.compile(r"[^\W_]+")
 # A file with one of these words after the problem's name is not what its learner wants graded.
@@ -30,7 +30,7 @@ _ASIDE = set(
 class Candidate:
     """A file that may be a learner's submission for `problem`.
 
-    `exact` says whether its name is the problem's. `version` is the number that was appended to the name.
+    `exact` is true if its name is exactly the problem's. `version` is the number that was appended to the name.
     """
 
     submitted: SubmittedFile
@@ -49,7 +49,7 @@ class Choice:
 
 
 def choose(candidates: Sequence[Candidate]) -> Choice:
-    """The newest of a learner's files for a problem.
+    """Returns the newest of a learner's files for a problem.
 
     The export's time stamps decide, then the order of its uploads, then whether a name is exactly the problem's, then
     the numbers that were appended to the names.
@@ -79,8 +79,8 @@ def _rank(candidate: Candidate) -> tuple[float, int, bool, int]:
 
 
 def by_name(file: SubmittedFile) -> Candidate | None:
-    """The problem that a file's name means, whatever its case, with or without the number's zero, and with words after
-    it.
+    """Returns the problem that a file's name means, whatever its case, with or without the number's zero, and with
+    words after it.
 
     None if it means no problem, or if its number and its words mean two.
     """
@@ -92,13 +92,13 @@ def by_name(file: SubmittedFile) -> Candidate | None:
 
 
 def present_name(name: str) -> str | None:
-    """The present name of the problem with the slug of that name: the course may have moved it."""
+    """Returns the present name of the problem with the slug of that name: the course may have moved it."""
     known = ProblemName.parse(name)
     return _slugs().get(tuple(known.slug.split("_"))) if known else None
 
 
 def _meant(stem: str) -> str | None:
-    """The problem that a stem means."""
+    """Returns the problem that a stem means."""
     words = _WORDS.findall(stem)
     number = _NUMBER.fullmatch(stem)
     if words and _NUMBER.fullmatch(words[0]):
@@ -111,7 +111,7 @@ def _meant(stem: str) -> str | None:
 
 
 def by_definitions(file: SubmittedFile) -> set[str]:
-    """The problems whose entries a Python file or notebook defines. Entries that several problems share do not
+    """Returns the problems whose entries a Python file or notebook defines. Entries that several problems share do not
     count."""
     name = file.file.path.name
     try:
@@ -124,13 +124,13 @@ def by_definitions(file: SubmittedFile) -> set[str]:
 
 @cache
 def _labels() -> Mapping[str, str]:
-    """The problems by number. Cached like those below: looked up for every file of a class."""
+    """Returns the problems by number. Cached, like the tables below, because it is used for every file of a class."""
     return {name.label: name for name in catalog.names()}
 
 
 @cache
 def _slugs() -> Mapping[tuple[str, ...], str]:
-    """The problems by the words of their slugs, apart and as one word, the longest first."""
+    """Returns the problems by the words of their slugs, apart and as one word, the longest first."""
     names = catalog.names()
     by_words = {words: name for name in names for words in (tuple(name.slug.split("_")), (name.slug.replace("_", ""),))}
     return {words: by_words[words] for words in sorted(by_words, key=len, reverse=True)}
@@ -138,7 +138,7 @@ def _slugs() -> Mapping[tuple[str, ...], str]:
 
 @cache
 def _entries() -> Mapping[str, str]:
-    """The problems by their entries' names."""
+    """Returns the problems by their entries' names."""
     pairs = [(entry.name, problem.name) for problem in catalog.problems() for entry in problem.entries]
     count = Counter(name for name, _ in pairs)
     return {name: problem for name, problem in pairs if count[name] == 1}

@@ -1,4 +1,4 @@
-"""What a batch knows about each learner and problem: the records of its results."""
+"""The records of a batch: the result of each learner and problem."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -32,11 +32,28 @@ COLUMNS = (
 class Record:
     """One learner's result for one problem.
 
-    `key` is the hash of everything that decides it; `source` is the submitted text. `adjusted` is the score after a
-    penalty for lateness, `late` a sentence on the lateness, `times` one on when it was handed in and due, `submitted`
-    the time in ISO format, and `attempts` the number of submissions, of which `attempt` identifies the one that counts.
-    `members` names the group that handed it in, if one did. `decided` says why the mark is not what grading gives. The
-    mark does not count if the learner is `excused`.
+    Attributes:
+        learner: The learner's name.
+        problem: The problem's name.
+        key: A hash of everything that decides the result.
+        file: The name of the submitted file.
+        verdict: The verdict, in words.
+        score: The points before any penalty.
+        points: The most points that the problem gives.
+        misconception: The name of the misconception behind the failure, if one was found.
+        message: Why the first check failed, or why nothing was graded.
+        notes: Sentences on how the file was chosen and read.
+        source: The submitted text.
+        report: The public report; None if there is none.
+        adjusted: The score after a penalty for lateness, or the mark that somebody decided; None if neither was stored.
+        late: A sentence on the lateness; empty if it was on time.
+        times: A sentence on when it was handed in and due.
+        submitted: The time in ISO format; empty if it is not known.
+        attempts: The number of submissions.
+        attempt: Identifies the submission that counts among them.
+        members: The names of the group that handed it in, if one did.
+        decided: Why the mark differs from the result of grading, if somebody decided so.
+        excused: Whether the learner is excused from the problem, so that the mark does not count.
     """
 
     learner: str
@@ -72,15 +89,15 @@ class Record:
         return whole(self.score if self.adjusted is None else self.adjusted)
 
     def redacted(self) -> "Record":
-        """The record as a table or a page may show it: the process of a submission that has run could have put numbers
-        of secret cases into any text."""
+        """Returns the record as a table or a page may show it: the process of a submission that has run could have put
+        numbers of secret cases into any text."""
         if self.report is None or not self.report.executed:
             return self
         report = redacted(self.report)
         return replace(self, report=report, message=report.summary())
 
     def told(self, reveal: Reveal) -> "Record":
-        """The record with the report as the learner may read it."""
+        """Returns the record with the report as the learner may read it."""
         return replace(self, report=told(self.report, reveal)) if self.report else self
 
     def row(self) -> list[Any]:
@@ -89,13 +106,13 @@ class Record:
 
 
 def total(records: Iterable[Record]) -> tuple[float, int]:
-    """The sum of the marks, and the most that it could be, without what the learners are excused from."""
+    """Returns the sum of the marks, and the most that it could be, without what the learners are excused from."""
     counting = [record for record in records if not record.excused]
     return whole(sum(record.mark for record in counting)), sum(record.points for record in counting)
 
 
 def by_learner(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """The records of each learner, in order."""
+    """Returns the records of each learner, in order."""
     grouped: dict[str, list[Record]] = {}
     for record in records:
         grouped.setdefault(record.learner, []).append(record)
@@ -106,8 +123,23 @@ def by_learner(records: Iterable[Record]) -> dict[str, list[Record]]:
 class StoredAttempt:
     """One submission of a learner for a problem, and its result.
 
-    `attempt` identifies it among the learner's submissions for the problem; it is empty where nothing was submitted.
-    `key` is empty if it has no result that can be kept. `sources` are the texts by module.
+    Attributes:
+        learner: The learner's name.
+        problem: The problem's name.
+        attempt: Identifies it among the learner's submissions for the problem; empty where nothing was submitted.
+        key: A hash of everything that decides the result; empty if there is no result that can be kept.
+        file: The name of the submitted file.
+        verdict: The verdict, in words.
+        score: The points before any penalty.
+        points: The most points that the problem gives.
+        misconception: The name of the misconception behind the failure, if one was found.
+        message: Why the first check failed, or why nothing was graded.
+        notes: Sentences on how the file was chosen and read.
+        sources: The texts by module.
+        report: The public report; None if there is none.
+        submitted: The time in ISO format; empty if it is not known.
+        marked_late: The export's own mark.
+        members: The names of the group that handed it in, if one did.
     """
 
     learner: str
@@ -128,8 +160,8 @@ class StoredAttempt:
     members: str = ""
 
     def identified(self) -> "StoredAttempt":
-        """The attempt with what it is known by: its text, its file and its time. Without a text, the message says
-        why."""
+        """Returns the attempt with its id, a digest of its text, its file and its time. Without a text, the message
+        takes its place."""
         text = [part for pair in sorted(self.sources.items()) for part in pair] or [self.message]
         digest = cache.digest([self.problem, self.file, self.submitted, str(self.marked_late), *text])
         return replace(self, attempt=digest)
@@ -153,7 +185,7 @@ class Person:
         return self.learner.removesuffix(f" ({self.ids[0]})") if self.ids else self.learner
 
     def knowing(self, other: "Person") -> "Person":
-        """The person, also with the ids of another one, who is the same."""
+        """Returns the person, also with the ids of another one, who is the same."""
         ids, canvas = (
             tuple(dict.fromkeys([*own, *others]))
             for own, others in ((self.ids, other.ids), (self.canvas, other.canvas))
@@ -162,7 +194,7 @@ class Person:
 
 
 def whole(mark: float) -> float:
-    """A mark as it is written: a whole number is an int."""
+    """Returns a mark as it is written: a whole number is an int."""
     return int(mark) if mark == int(mark) else mark
 
 
@@ -173,20 +205,31 @@ def collated(name: str) -> tuple[str, str]:
 
 
 def folded(text: str) -> str:
-    """An id or a name as it is compared: macOS writes an umlaut as two characters, and people write names in
+    """Returns an id or a name as it is compared: macOS writes an umlaut as two characters, and people write names in
     capitals."""
     return unicodedata.normalize("NFC", text).strip().casefold()
 
 
 def without_zeros(text: str) -> str:
-    """The same, without the leading zeros that a spreadsheet loses."""
+    """Returns the same, without the leading zeros that a spreadsheet loses."""
     return folded(text).lstrip("0") or folded(text)
 
 
 @dataclass(frozen=True)
 class Regrade:
-    """What grading an attempt again has changed: of all checks, or of one. The values after it are None until that is
-    done."""
+    """The effect of grading an attempt again, with all checks or with one.
+
+    Attributes:
+        at: The time of the request.
+        learner: The learner's name.
+        problem: The problem's name.
+        because: The reason.
+        verdict_before: The verdict before the regrade.
+        score_before: The score before the regrade.
+        verdict_after: The verdict after the regrade; None until it is done.
+        score_after: The score after the regrade; None until it is done.
+        check_name: The check that was graded again; empty for all checks.
+    """
 
     at: str
     learner: str
@@ -201,7 +244,15 @@ class Regrade:
 
 @dataclass(frozen=True)
 class Join:
-    """Two names of one learner: `learner`, known by `ids`, is `joined`."""
+    """Two names of one learner.
+
+    Attributes:
+        at: The time of the join.
+        learner: The name that was given up.
+        ids: The ids of that name.
+        joined: The name that stays.
+        because: The reason.
+    """
 
     at: str
     learner: str
@@ -215,7 +266,7 @@ Sequences = frozenset[int]  # of the tokens of a file, as `grader.batch.similari
 
 @dataclass(frozen=True)
 class Known:
-    """A solution of a problem that learners can have found. `name` says where it is from."""
+    """A solution of a problem that learners can have found. `name` describes its origin."""
 
     problem: str
     name: str
@@ -247,7 +298,18 @@ class Mark:
 
 @dataclass(frozen=True)
 class Change:
-    """A mark that changed, or would have, without a new submission."""
+    """A mark that changed, or would have, without a new submission.
+
+    Attributes:
+        at: The time of the change.
+        learner: The learner's name.
+        problem: The problem's name.
+        verdict_before: The verdict before.
+        mark_before: The mark before.
+        verdict_after: The verdict after.
+        mark_after: The mark after.
+        because: The reason.
+    """
 
     at: str
     learner: str

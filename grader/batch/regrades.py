@@ -1,4 +1,4 @@
-"""What somebody asks to grade again, with a reason for the record: submissions, or one check of a problem for
+"""Requests to grade again, each with a reason for the record: of submissions, or of one check of a problem for
 everybody."""
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ class Request:
 
 
 def of_learner(word: str, directory: Directory, intake: Intake) -> Request:
-    """What LEARNER or LEARNER:NN asks for. Raises UsageError."""
+    """Returns the request that LEARNER or LEARNER:NN stands for. Raises UsageError."""
     names = [problem.name for problem in intake.problems]
     learner, colon, number = word.rpartition(":")
     if colon and word not in directory:
@@ -43,7 +43,7 @@ def of_learner(word: str, directory: Directory, intake: Intake) -> Request:
 
 
 def of_check(number: str, check: str, intake: Intake) -> Request:
-    """What NN CHECK asks for. Raises UsageError."""
+    """Returns the request that NN CHECK stands for. Raises UsageError."""
     problem = _graded_now(number, f"--regrade-check {number}", intake)
     names = [one.name for one in problem.checks]
     if check not in names:
@@ -74,7 +74,7 @@ def record(store: Store, requests: Sequence[Request], because: str) -> None:
 
 
 def carried_out(before: Sequence[Regrade], after: Sequence[Regrade]) -> list[Regrade]:
-    """Those of a store's regrades that have been done since."""
+    """Returns the regrades of `after` that were still open in `before`."""
     return [
         new
         for old, new in zip(before, after, strict=True)
@@ -83,7 +83,8 @@ def carried_out(before: Sequence[Regrade], after: Sequence[Regrade]) -> list[Reg
 
 
 def lines(done: Sequence[Regrade]) -> Iterator[str]:
-    """The regrades for the terminal: each one that was asked for, and of a check those that changed a score."""
+    """Yields the regrades for the terminal: every requested one of all checks, and those of one check that changed a
+    score."""
     checks = dict.fromkeys((regrade.problem, regrade.check_name) for regrade in done if regrade.check_name)
     for problem, check in checks:
         rows = [regrade for regrade in done if (regrade.problem, regrade.check_name) == (problem, check)]

@@ -73,12 +73,12 @@ class Results:
         self._database.close()
 
     def fact(self, name: str) -> str | None:
-        """The stored value of that name, if there is one."""
+        """Returns the stored value of that name, if there is one."""
         row = self._database.execute("select value from facts where name = ?", [name]).fetchone()
         return row[0] if row else None
 
     def attempts(self, learner: str, problem: str) -> list[StoredAttempt]:
-        """The learner's submissions for a problem in the order of arrival, without their reports."""
+        """Returns the learner's submissions for a problem in the order of arrival, without their reports."""
         names = [field.name for field in fields(StoredAttempt) if field.name != "report"]
         rows = self._database.execute(
             f"select {', '.join(names)} from attempts where {OF_SLOT} and attempt != '' order by number",
@@ -92,17 +92,17 @@ class Results:
         ]
 
     def saved(self) -> int:
-        """The number of results that count."""
+        """Returns the number of results that count."""
         return int(self._database.execute("select count(*) from counted").fetchone()[0])
 
     def regrades(self) -> list[Regrade]:
-        """What was graded again, in order."""
+        """Returns the regrades, in order."""
         names = ", ".join(field.name for field in fields(Regrade))
         return [Regrade(*row) for row in self._database.execute(f"select {names} from regrades order by number")]
 
     def of_some_checks(self) -> dict[tuple[str, str, str], tuple[list[str], PublicReport]]:
-        """The attempts of which only some checks are to be graded again: the names of these, and the report with the
-        others."""
+        """Returns the attempts that are to be graded again with some checks only: the names of these checks, and the
+        report with the others."""
         asked: dict[tuple[str, str, str], list[str]] = {}
         query = "select learner, problem, attempt, check_name from regrades where verdict_after is null order by number"
         for learner, problem, attempt, check in self._database.execute(query):
@@ -116,7 +116,7 @@ class Results:
         return found
 
     def people(self) -> dict[str, Person]:
-        """Who the learners are, by name."""
+        """Returns the learners by name."""
         rows = self._database.execute("select learner, ids, canvas, section from learners")
         return {
             name: Person(name, tuple(json.loads(ids)), tuple(json.loads(canvas)), section)
@@ -124,48 +124,48 @@ class Results:
         }
 
     def changes(self) -> list[Change]:
-        """The marks that changed without a new submission, in order."""
+        """Returns the marks that changed without a new submission, in order."""
         names = ", ".join(field.name for field in fields(Change))
         return [Change(*row) for row in self._database.execute(f"select {names} from changes order by number")]
 
     def published(self) -> dict[Slot, Mark]:
-        """The marks that the last batch ended with, by learner and problem."""
+        """Returns the marks that the last batch ended with, by learner and problem."""
         rows = self._database.execute("select learner, problem, attempt, mark, verdict from marks")
         return {(learner, problem): Mark(*rest) for learner, problem, *rest in rows}
 
     def marks(self) -> dict[Slot, Mark]:
-        """The marks as they are now, by learner and problem."""
+        """Returns the marks as they are now, by learner and problem."""
         rows = self._database.execute("select learner, problem, attempt, adjusted, verdict from records")
         return {(learner, problem): Mark(*rest) for learner, problem, *rest in rows}
 
     def arrived(self, learner: str, problem: str) -> list[str]:
-        """The attempts of a learner for a problem in the order of their arrival."""
+        """Returns the attempts of a learner for a problem in the order of their arrival."""
         rows = self._database.execute(
             f"select attempt from attempts where {OF_SLOT} order by number", (learner, problem)
         )
         return [attempt for (attempt,) in rows]
 
     def sent(self, course: str, assignment: str) -> dict[str, float]:
-        """The marks of an assignment that a course system was sent, by its users."""
+        """Returns the marks of an assignment that a course system was sent, by its users."""
         query = "select user, points from sent where course = ? and assignment = ?"
         return dict(self._database.execute(query, (course, assignment)).fetchall())
 
     def comments(self, course: str, assignment: str) -> dict[str, str]:
-        """The digests of the comments of an assignment that a course system was sent, by its users."""
+        """Returns the digests of the comments of an assignment that a course system was sent, by its users."""
         query = "select user, digest from comments where course = ? and assignment = ?"
         return dict(self._database.execute(query, (course, assignment)).fetchall())
 
     def joins(self) -> list[Join]:
-        """Which learners turned out to be the same, in order."""
+        """Returns the joins of learners who turned out to be the same, in order."""
         rows = self._database.execute("select at, learner, ids, joined, because from joins order by number")
         return [Join(at, learner, tuple(json.loads(ids)), joined, why) for at, learner, ids, joined, why in rows]
 
     def problems(self) -> list[str]:
-        """The names of the problems that have results, sorted."""
+        """Returns the names of the problems that have results, sorted."""
         return [name for (name,) in self._database.execute("select distinct problem from attempts order by problem")]
 
     def submitters(self) -> dict[str, set[str]]:
-        """The learners with a stored submission, and the problems that they have one for."""
+        """Returns the learners with a stored submission, and the problems that they have one for."""
         found: dict[str, set[str]] = {}
         for learner, problem in self._database.execute(
             "select distinct learner, problem from attempts where attempt != ''"
@@ -174,20 +174,22 @@ class Results:
         return found
 
     def known(self) -> list[Known]:
-        """The solutions that learners can have found, beside the course's own."""
+        """Returns the solutions that learners can have found, beside the course's own."""
         rows = self._database.execute("select problem, name, sequences from known")
         return [Known(problem, name, frozenset(json.loads(sequences))) for problem, name, sequences in rows]
 
     def unused(self) -> list[tuple[str, str, str]]:
-        """The files that were not used: (learner, file, reason)."""
+        """Returns the files that were not used: (learner, file, reason)."""
         return [tuple(row) for row in self._database.execute("select learner, file, reason from unused")]
 
     def records(self) -> list[Record]:
-        """What counts, in the order of learners and problems, without anything that a secret case could be known by."""
+        """Returns the records that count, by learner and problem, redacted of anything that could identify a secret
+        case."""
         return [record.redacted() for record in self.private_records()]
 
     def private_records(self) -> list[Record]:
-        """The same with the numbers of secret cases, and text of the processes that ran them. For the teacher only."""
+        """Returns the same with the numbers of secret cases, and text of the processes that ran them. For the teacher
+        only."""
         rows = self._database.execute("select * from records").fetchall()
         rows.sort(key=lambda row: (collated(row["learner"]), row["problem"]))
         names = {field.name for field in fields(Record)} - {"source", "report", "excused"}
@@ -201,5 +203,5 @@ class Results:
 
 
 def decoded(text: str) -> PublicReport | None:
-    """A stored report; None if there is none."""
+    """Returns a stored report; None if there is none."""
     return PublicReport.decode(json.loads(text)) if text else None

@@ -45,20 +45,21 @@ class Roster:
         return [column for column in self.columns if column in names]
 
     def ids(self, row: Mapping[str, str]) -> tuple[str, ...]:
-        """What a row identifies its student by, the most reliable first; empty where it has none."""
+        """Returns the ids by which a row identifies its student, the most reliable first; an empty text for each that
+        it lacks."""
         values = [row.get(column, "").strip() for column in _IDS[self.system]]
         return tuple(re.sub(r"^Participant (?=\d)", "", value) for value in values)
 
     def canvas(self, row: Mapping[str, str]) -> tuple[str, ...]:
-        """The user id in Canvas, as far as the row has one."""
+        """Returns the user id in Canvas, as far as the row has one."""
         return tuple(filter(None, [self.ids(row)[0]])) if self.system == "Canvas" else ()
 
     def is_test(self, row: Mapping[str, str]) -> bool:
-        """Whether the row is Canvas' student for previews, who is no learner."""
+        """Returns whether the row is Canvas' student for previews, who is no learner."""
         return row.get("Student", "").strip() == _TEST_STUDENT
 
     def name(self, row: Mapping[str, str]) -> str:
-        """A student's name for reports, with the id behind it."""
+        """Returns a student's name for reports, with the id behind it."""
         name = " ".join(row[column].strip() for column in self._name_columns).strip()
         number = next(filter(None, self.ids(row)))
         return one_line(f"{name} ({number})" if name else number)

@@ -44,10 +44,14 @@ AttemptSlot = tuple[str, str, str]  # learner, problem, attempt
 class Plan:
     """The work of a batch.
 
-    `tasks` are the submissions to grade, `settled` the attempts that need no grading, `missing` the number of those
-    that were never handed in, and `unchanged` the number of submissions whose stored results are still valid. `same`
-    has, for a task, the others whose files hold the same code: its result is theirs, too. `wanted` has every learner
-    and problem, and `to_store` the attempts to grade, without their results.
+    Attributes:
+        tasks: The submissions to grade.
+        settled: The attempts that need no grading.
+        missing: The number of learners and problems without any submission.
+        unchanged: The number of submissions whose stored results are still valid.
+        same: For a task, the other attempts whose files hold the same code. They get its result.
+        wanted: Every learner and problem of the batch.
+        to_store: The attempts to grade, without their results.
     """
 
     tasks: list[Task]
@@ -113,7 +117,7 @@ def plan(intake: Intake, store: Store, seed: int, timeout: float | None, least: 
 def _tasks(
     to_store: Mapping[AttemptSlot, StoredAttempt], seed: int, timeout: float | None, least: Level
 ) -> tuple[list[Task], dict[AttemptSlot, list[AttemptSlot]]]:
-    """A task for each code to grade, and, for a task, the other attempts with the same code."""
+    """Returns a task for each code to grade, and, for a task, the other attempts with the same code."""
     texts: dict[str, dict[str, str]] = {}
     for (learner, _, _), attempt in to_store.items():
         texts.setdefault(learner, {}).update({similarity.digest(text): text for text in attempt.sources.values()})
@@ -134,14 +138,14 @@ def _tasks(
 
 
 def _nothing(intake: Intake, learner: str) -> str:
-    """Why there is no file of a learner for a problem."""
+    """Returns the reason why a learner has no file for a problem."""
     others = [file for file in intake.unused if file.learner == learner and file.may_be_a_submission]
     return f"no file for it: {others[0].file} {others[0].reason}" if others else "nothing was submitted"
 
 
 def _with(store: Store, attempts: list[StoredAttempt], current: StoredAttempt, key: str) -> list[StoredAttempt]:
-    """The stored attempts and the current one, which becomes the newest. The same code keeps its result at another
-    time."""
+    """Returns the stored attempts and the current one, which becomes the newest. The same code keeps its result at
+    another time."""
     if any(attempt.attempt == current.attempt for attempt in attempts):
         store.make_newest(current.learner, current.problem, current.attempt)
         return attempts
@@ -187,7 +191,7 @@ def _slot(task: Task) -> AttemptSlot:
 
 
 def _attempt(item: IntakeItem, source: Submission | None) -> StoredAttempt:
-    """The attempt that an item is, without a result."""
+    """Returns the attempt that an item is, without a result."""
     return StoredAttempt(
         item.learner, item.problem, "", "", item.file, "", 0, catalog.load(item.problem).points, message=item.refused,
         notes="; ".join(item.notes), sources=dict(source.sources) if source else {},
@@ -196,7 +200,7 @@ def _attempt(item: IntakeItem, source: Submission | None) -> StoredAttempt:
 
 
 def _name(attempt: StoredAttempt) -> str:
-    """The name of an attempt's file in reports."""
+    """Returns the name of an attempt's file in reports."""
     return PurePosixPath(attempt.file).name
 
 
@@ -204,8 +208,8 @@ def here(to_grade: Sequence[Task], jobs: int, faults: Faults) -> Iterator[tuple[
     """Grades in `jobs` processes of this machine.
 
     If a process crashes, the submissions that were being graded are graded again one by one. A submission whose process
-    crashes twice gets a text instead of a result, and so does one whose grading raises an internal error. What times
-    out beside others is graded once more at the end, alone: a busy machine is not the learner's fault.
+    crashes twice gets a text instead of a result, and so does one whose grading raises an internal error. A submission
+    that timed out beside others is graded once more at the end, alone: a busy machine is not the learner's fault.
     """
     pending, suspects, late = list(reversed(to_grade)), list[Task](), list[Task]()
     fork_server = ForkServer() if to_grade and jobs <= _SHARING else None
@@ -260,7 +264,7 @@ def _grade(
 
 
 def _result(future: Future[Graded], learner: str, faults: Faults) -> Graded | str:
-    """A result, or the sentence on an internal error. Raises CommandError, which concerns the class, and
+    """Returns a result, or the sentence on an internal error. Raises CommandError, which concerns the class, and
     BrokenProcessPool."""
     try:
         return future.result()
@@ -315,8 +319,8 @@ def _begin(control: socket.socket | None) -> None:
 
 @contextlib.contextmanager
 def _interrupted_later() -> Iterator[None]:
-    """Inside the context, Ctrl-C waits, also for processes that are started there: they would print a traceback of
-    their imports.
+    """Delays Ctrl-C until the end of the context, also in processes that start within it: those would print a traceback
+    of their imports.
 
     Raises KeyboardInterrupt at the end.
     """
@@ -344,7 +348,7 @@ def _stop(pool: ProcessPoolExecutor) -> None:
 
 
 def _not_run(item: IntakeItem, *, attempted: bool) -> StoredAttempt:
-    """The attempt whose file could not be read, or the lack of one."""
+    """Returns the attempt for a file that could not be read, or for a missing one."""
     attempt = _attempt(item, None) if attempted else replace(_attempt(item, None), attempt="")
     return _refused(attempt, Verdict.ERROR if attempted else Verdict.NOT_ATTEMPTED, item.refused)
 
@@ -355,7 +359,7 @@ def _refused(attempt: StoredAttempt, verdict: Verdict, reason: str) -> StoredAtt
 
 
 def _of_checks(graded: Graded | str, kept: tuple[list[str], PublicReport] | None) -> Graded | str:
-    """The result, with only these checks replaced, where only some were to be graded again."""
+    """Returns the result, with only these checks replaced, where only some were to be graded again."""
     if kept is None or isinstance(graded, str):
         return graded
     names, report = kept
@@ -365,7 +369,7 @@ def _of_checks(graded: Graded | str, kept: tuple[list[str], PublicReport] | None
 
 
 def _graded(attempt: StoredAttempt, graded: Graded | str) -> StoredAttempt:
-    """The attempt with its result, or with the reason why it could not be graded."""
+    """Returns the attempt with its result, or with the reason why it could not be graded."""
     if isinstance(graded, str):
         return _refused(attempt, Verdict.ERROR, graded)
     report = graded.report

@@ -1,4 +1,4 @@
-"""The tables of a results database, and what brings those of the version before up to date."""
+"""The tables of a results database, and the statements that update those of the version before."""
 
 VERSION = "5"
 

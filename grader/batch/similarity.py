@@ -5,9 +5,9 @@ and so do numbers and strings, so renaming changes nothing. A file is then the s
 consecutive tokens. The similarity of two files is the Jaccard index of their sets: the size of the intersection over
 that of the union.
 
-Sequences that learners were given, by the stub or the page, count for nothing. What is left is compared with the known
-solutions, of which the reference is one. Two learners are compared by what they share beyond the reference and the
-known solutions that either of them resembles.
+Sequences of the stub or the page do not count, because every learner has them. The rest is compared with the known
+solutions, which include the reference. Two learners are compared by the sequences that they share beyond the reference
+and beyond the known solutions that either of them resembles.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ _LAYOUT = {
 
 
 def _types(*names: str) -> set[int]:
-    """The token types of these names that this version of Python has."""
+    """Returns the token types of these names that this version of Python has."""
     return {getattr(tokenize, name) for name in names if hasattr(tokenize, name)}
 
 
@@ -56,8 +56,8 @@ Place = tuple[int, int]  # line from 1, column from 0
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the tokens of a Python text say: a digest of the text without comments of their own lines, and its
-    sequences."""
+    """The tokens of a Python text: `code` is a digest of the text without comments on lines of their own, and
+    `sequences` are its sequences of tokens."""
 
     code: str
     sequences: Sequences
@@ -86,17 +86,17 @@ class Piece:
 
 
 def read(texts: Mapping[str, str]) -> dict[str, tuple[str, list[int]]]:
-    """The tokens of texts by key, as JSON values. For a process that may take too long, or fail."""
+    """Returns the tokens of texts by key, as JSON values. For a process that may take too long, or fail."""
     return {key: (digest(without_comments(text)), sorted(sequences(text))) for key, text in texts.items()}
 
 
 def digest(text: str) -> str:
-    """What a text is known by."""
+    """Returns a digest that identifies a text."""
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def without_comments(text: str) -> str:
-    """The text of a Python file with empty comments on the lines that hold nothing else.
+    """Returns the text of a Python file with empty comments on the lines that hold nothing else.
 
     Files that are equal then get equal reports: no report shows such a line, and the numbers of all other lines stay.
     """
@@ -114,10 +114,10 @@ def without_comments(text: str) -> str:
 
 
 def known(problem: Problem, found: Iterable[Known] = ()) -> list[Known]:
-    """The solutions of a problem that learners can have found: the reference, those in other styles beside it, and
-    `found`.
+    """Returns the solutions of a problem that learners can have found: the reference, those in other styles beside it,
+    and `found`.
 
-    One that says nothing, because it is too short, is left out, and so is one that is the same as another.
+    Leaves out solutions that are too short to be informative, and repetitions of the same one.
     """
     own = [Known(problem.name, REFERENCE, sequences(catalog.solution_text(problem)))]
     own += [
@@ -135,11 +135,11 @@ def known(problem: Problem, found: Iterable[Known] = ()) -> list[Known]:
 def compare(
     problem: Problem, records: Iterable[Record], tokens: Mapping[str, Tokens], solutions: Sequence[Known]
 ) -> tuple[list[Likeness], list[Pair]]:
-    """The learners whose files for a problem are like a known solution, and the pairs of near duplicates; the most
-    similar first.
+    """Returns the learners whose files for a problem are like a known solution, and the pairs of near duplicates; the
+    most similar first.
 
-    `tokens` are those of files by digest; a file without any is compared with none. `solutions` are those of `known`.
-    The members of a group hand in one file, which says nothing of them.
+    `tokens` are those of files by digest; a file that is not in it is not compared. `solutions` are those of `known`.
+    The members of a group hand in one file, so they are not compared with each other.
     """
     given = _given(problem)
     read_ = [(record, tokens.get(digest(record.source))) for record in records if record.source]
@@ -167,26 +167,28 @@ def compare(
 
 
 def _similarity(one: Sequences, other: Sequences) -> float:
-    """The Jaccard index; 0 if it is below the threshold by the sizes alone, or if one of both is too short to say
-    anything."""
+    """Returns the Jaccard index. 0 if the sizes alone keep it below the threshold, or if a file is too short to be
+    informative."""
     if min(len(one), len(other)) < max(FEWEST, THRESHOLD * max(len(one), len(other))):
         return 0.0
     return len(one & other) / len(one | other)
 
 
 def compared(pair: Pair, one: str, other: str) -> tuple[list[Piece], list[Piece]]:
-    """The two files of a pair in pieces that show what they share, without what does not count."""
+    """Returns the two files of a pair in pieces that mark the sequences that they share. Sequences that do not count
+    are not marked."""
     shared = (sequences(one) & sequences(other)) - pair.given
     return _pieces(one, shared), _pieces(other, shared)
 
 
 def sequences(text: str) -> Sequences:
-    """The sequences of LENGTH tokens of a Python text, up to its first syntax error."""
+    """Returns the sequences of LENGTH tokens of a Python text, up to its first syntax error."""
     return frozenset(_sequences([kind for kind, _, _ in _tokens(text)]))
 
 
 def reduced(tokens: Iterable[tokenize.TokenInfo]) -> Iterator[tuple[str, Place, Place]]:
-    """The tokens without layout, with all names, all numbers and all strings alike, and where each starts and ends.
+    """Yields the tokens without layout, with all names, all numbers and all strings alike, and where each starts and
+    ends.
 
     An f-string is one string.
     """
@@ -210,7 +212,7 @@ def reduced(tokens: Iterable[tokenize.TokenInfo]) -> Iterator[tuple[str, Place, 
 
 
 def _given(problem: Problem) -> Sequences:
-    """The sequences that learners share because the stub and the code on the page have them."""
+    """Returns the sequences that learners share because the stub and the code on the page have them."""
     blocks = [textwrap.dedent(block) for block in _BLOCK.findall(catalog.page_text(problem))]
     return frozenset[int]().union(*map(sequences, (catalog.stub_text(problem), *blocks)))
 
@@ -227,14 +229,14 @@ def _tokens(text: str) -> list[tuple[str, Place, Place]]:
 
 
 def _readable(text: str) -> str:
-    """A text of the same length without what Python 3.12's `tokenize` fails on: null, and carriage returns that end a
-    line."""
+    """Returns a text of the same length without the characters on which Python 3.12's `tokenize` fails: null, and
+    carriage returns that end a line."""
     return re.sub(r"\r(?!\n)", "\n", text).replace("\0", " ")
 
 
 def _sequences(kinds: list[str]) -> list[int]:
-    """The sequence that begins at each token, as far as there are LENGTH tokens, as a hash that is the same in each
-    process."""
+    """Returns the sequence that begins at each token, as far as there are LENGTH tokens, as a hash that is the same in
+    each process."""
     parts = [" ".join(kinds[start : start + LENGTH]).encode() for start in range(len(kinds) - LENGTH + 1)]
     return [int.from_bytes(hashlib.blake2b(part, digest_size=8).digest(), "big") for part in parts]
 

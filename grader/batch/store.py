@@ -71,7 +71,7 @@ class Store(Results):
 
     @classmethod
     def existing(cls, folder: Path) -> "Store":
-        """The results of a folder that has some, to write. Raises UsageError if it has none."""
+        """Opens the results of a folder for writing. Raises UsageError if it has none."""
         Results(folder).close()
         return cls(folder)
 
@@ -95,8 +95,8 @@ class Store(Results):
             self._database.execute("insert or replace into facts values (?, ?)", [name, value])
 
     def put(self, settle: Settle, *attempts: StoredAttempt) -> None:
-        """Writes attempts and what counts since then, in one transaction. They replace earlier results of the same
-        attempts."""
+        """Writes attempts in one transaction, and decides again which attempts of their learners count. Replaces
+        earlier results of the same attempts."""
         with self._writing():
             for attempt in attempts:
                 slot = (attempt.learner, attempt.problem)
@@ -160,9 +160,9 @@ class Store(Results):
             )
 
     def apply_points(self, points: Mapping[str, Mapping[str, int]]) -> None:
-        """Gives every stored result the points that its checks have now, by problem and check.
+        """Updates every stored result to the current points of its checks, by problem and check.
 
-        What is stored is which checks passed. A result with a check that there is no more keeps the points that it had.
+        The database stores which checks passed. A result whose checks are no longer the problem's keeps its points.
         """
         with self._writing():
             rows = self._database.execute("select learner, problem, attempt, report from attempts where report != ''")
@@ -178,15 +178,15 @@ class Store(Results):
                     )
 
     def settle(self, settle: Settle, learners: Iterable[str]) -> None:
-        """Decides again which attempts count, for these learners only."""
+        """Decides again which attempts of these learners count. No attempt of any other learner counts then."""
         with self._writing():
             self._database.execute("delete from counted")
             for learner in learners:
                 self._count(settle, learner)
 
     def publish(self, changes: Iterable[Change] = (), only: Slot | None = None) -> None:
-        """Remembers the marks as they are now, or one, and adds to the list of those that changed without a new
-        submission."""
+        """Stores the current marks, or the one of the slot `only`, as published. Adds `changes` to the list of
+        changes."""
         where = f" where {OF_SLOT}" if only else ""
         with self._writing():
             self._database.execute(
@@ -197,21 +197,21 @@ class Store(Results):
                 self._insert("changes", **vars(change))
 
     def publish_new(self) -> None:
-        """Remembers the marks of which none is remembered."""
+        """Stores the current marks for which no published mark is stored."""
         with self._writing():
             self._database.execute(
                 "insert or ignore into marks select learner, problem, attempt, adjusted, verdict from records"
             )
 
     def decide(self, learner: str, problem: str, kind: Kind, mark: float, because: str, attempt: str = "") -> None:
-        """Makes a mark what somebody decides, in place of an earlier decision; see `schema.py` for the kinds."""
+        """Stores the decision on a mark, in place of an earlier one; see `schema.py` for the kinds."""
         with self._writing():
             self._insert(
                 "decided", learner=learner, problem=problem, kind=kind, mark=mark, attempt=attempt, because=because
             )
 
     def undecide(self, learner: str, problem: str) -> None:
-        """Makes a mark what grading gives."""
+        """Removes the decision on a mark, so that the result of grading counts."""
         with self._writing():
             self._database.execute(f"delete from decided where {OF_SLOT}", (learner, problem))
 
@@ -239,7 +239,7 @@ class Store(Results):
             self._insert("attempts", **{**row, **other, "number": self._next(*slot)[0]})
 
     def make_newest(self, learner: str, problem: str, attempt: str) -> None:
-        """Makes an attempt the last one that arrived for its problem."""
+        """Moves an attempt to the end of the order of arrival for its problem."""
         (number,) = self._next(learner, problem)
         with self._writing():
             self._database.execute(
@@ -277,7 +277,7 @@ class Store(Results):
         return len(found)
 
     def add(self, other: Results) -> None:
-        """Takes over all that another folder's results hold of its learners, who are none of this one's."""
+        """Copies all data of the learners in another folder's results. None of them may be in this one."""
         self._database.execute(
             "attach database ? as other", [f"{(other.folder / DATABASE).resolve().as_uri()}?mode=ro"]
         )
@@ -300,7 +300,7 @@ class Store(Results):
             self._database.execute("detach database other")
 
     def forget(self, person: Person) -> None:
-        """Deletes all that is stored of a learner, and what is free in the file, too."""
+        """Deletes all data of a learner, also from the free pages of the file."""
         with self._writing():
             for table in schema.WITH_A_LEARNER:
                 self._database.execute(f"delete from {table} where learner = ?", [person.learner])
@@ -315,7 +315,7 @@ class Store(Results):
         self._database.execute("vacuum")
 
     def move(self, problem: str, to: str) -> None:
-        """Gives a problem another name. If there are results under both, those of the old name come first."""
+        """Renames a problem. If there are results under both names, those of the old name come first."""
         names = {"old": problem, "new": to}
         with self._writing():
             rows = self._database.execute("select * from attempts where problem = ?", [problem]).fetchall()
@@ -341,13 +341,12 @@ class Store(Results):
                 self._database.execute(statement, names)
 
     def rename(self, learner: str, to: str) -> None:
-        """Gives a learner another name. If somebody has it already, that one gets all attempts, and the better marks
-        count."""
+        """Renames a learner. If the new name is taken, that learner gets all attempts, and the better marks count."""
         with self._writing():
             self._rename(learner, to)
 
     def join(self, learner: str, to: str, ids: Iterable[str], because: str) -> None:
-        """Makes two learners one, for good: who comes with an id of the first one is the second one from now on."""
+        """Joins two learners for good: from now on, the ids of the first one mean the second one."""
         with self._writing():
             at = datetime.now(UTC).isoformat(timespec="seconds")
             self._insert("joins", at=at, learner=learner, ids=json.dumps([*ids]), joined=to, because=because)

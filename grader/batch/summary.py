@@ -25,8 +25,14 @@ MOST_UNUSED = 5  # files of one learner that are listed one by one
 class ProblemSummary:
     """One problem in a class, without the learners who are excused from it.
 
-    `misconceptions` are names with the learners who have them, the most common first.
-    `checks` are names with the number of attempts that passed the check, in order.
+    Attributes:
+        problem: The problem.
+        learners: The number of learners.
+        attempted: The number of learners who attempted it.
+        passed: The number of learners who passed.
+        mean_score: The mean score, in points.
+        misconceptions: The names of misconceptions with the learners who have them, the most common first.
+        checks: The names of checks with the number of attempts that passed each, in order.
     """
 
     problem: Problem
@@ -44,12 +50,20 @@ class ProblemSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """A class. `records` are those of each learner, `points` the most that anyone can have, `unused` (learner, file,
-    reason).
+    """The results of a class.
 
-    `about` are the name of the class, when it was graded and what the deadlines were, as far as that is known.
-    `sections` are those of the learners who are in one, and `changes` the marks that changed without a new submission.
-    `likenesses` are files that are like a known solution.
+    Attributes:
+        problems: The results by problem.
+        records: The records of each learner.
+        points: The most points that anyone can have.
+        verdicts: The number of records with each verdict.
+        duplicates: The pairs of learners with near-duplicate files.
+        likenesses: The files that are like a known solution.
+        unused: The files that were not used: (learner, file, reason).
+        regrades: The gradings that were repeated.
+        changes: The marks that changed without a new submission.
+        about: Lines on the name of the class, the time of grading and the deadlines, as far as they are known.
+        sections: The section of each learner who is in one.
     """
 
     problems: Sequence[ProblemSummary]
@@ -66,19 +80,19 @@ class Summary:
 
 
 def of(stored: Results) -> Summary:
-    """The summary of a results folder."""
+    """Returns the summary of a results folder."""
     summary = summarize(stored.records(), stored.unused(), stored.regrades(), stored.known())
     sections = {name: person.section for name, person in stored.people().items() if person.section}
     return replace(summary, about=about(stored), sections=sections, changes=stored.changes())
 
 
 def about(stored: Results) -> list[str]:
-    """The name of a class, when it was graded and what the deadlines were."""
+    """Returns the name of a class, when it was graded and what the deadlines were."""
     return [fact for name in ABOUT if (fact := stored.fact(name))]
 
 
 def by_learner_unused(unused: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """The files that were not used, as a reader needs them: of many of one learner, such as a whole bundle, the
+    """Yields the files that were not used, as a reader needs them: of many of one learner, such as a whole bundle, the
     first."""
     grouped: dict[str, list[tuple[str, str, str]]] = {}
     for row in unused:
@@ -98,7 +112,7 @@ def summarize(
     regrades: Sequence[Regrade] = (),
     known: Sequence[Known] = (),
 ) -> Summary:
-    """The summary of these records. Raises CommandError if the course lacks one of their problems."""
+    """Returns the summary of these records. Raises CommandError if the course lacks one of their problems."""
     by_problem: dict[str, list[Record]] = {}
     for record in records:
         by_problem.setdefault(record.problem, []).append(record)
@@ -120,7 +134,7 @@ def summarize(
 
 
 def likeness_lines(summary: Summary) -> Iterator[str]:
-    """How many learners handed in a known solution, for the terminal, and who."""
+    """Yields lines for the terminal on how many learners handed in a known solution, and who."""
     exact = [one for one in summary.likenesses if one.is_word_for_word]
     for name in dict.fromkeys(one.known for one in exact):
         yield _likeness_line([one for one in exact if one.known == name], f"handed in {name} word for word")

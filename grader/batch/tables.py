@@ -30,7 +30,8 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
 
 
 def _cell(value: Any) -> str:
-    """The value as text that no spreadsheet interprets as a formula. Learners can choose the text of some values."""
+    """Returns the value as text that no spreadsheet interprets as a formula. Learners can choose the text of some
+    values."""
     if value == "-":  # how Moodle writes that there is nothing
         return "-"
     return _FORMULA.sub(r"\g<0>'", value) if isinstance(value, str) else "" if value is None else str(value)

@@ -34,9 +34,17 @@ KEPT_REFERENCES = 2  # problems whose reference worker keeps running
 class Task:
     """One submission to grade, self-contained so that it can be sent to another machine.
 
-    `attempt` tells it from the learner's other submissions for the problem. `least` is the lowest level of isolation
-    that is accepted, `version` the hash of the problem and the grader. `explain` asks for a report that shows the
-    smallest failing case.
+    Attributes:
+        learner: The learner's name.
+        problem: The problem's name.
+        attempt: Identifies it among the learner's submissions for the problem.
+        filename: The name of the file in reports.
+        sources: The texts by module.
+        seed: Draws the cases.
+        timeout: The limit in seconds of computing; None means the problem's.
+        least: The lowest level of isolation that is accepted.
+        version: The hash of the problem and the grader.
+        explain: Whether to make a report that shows the smallest failing case.
     """
 
     learner: str
@@ -62,7 +70,7 @@ class Graded:
 
 
 class EnvironmentMismatchError(CommandError):
-    """This machine cannot be trusted to grade. The message says why."""
+    """This machine cannot be trusted to grade. The message gives the reason."""
 
     exit_code = 2
 
@@ -78,20 +86,20 @@ def grade(task: Task) -> Graded:
 
 
 def key(problem: Problem, sources: Mapping[str, str], filename: str, seed: int, timeout: float | None) -> str:
-    """A hash of everything that decides a result: the same key means the same verdict."""
+    """Returns a hash of everything that decides a result: the same key means the same verdict."""
     parts = [part for item in sorted(sources.items()) for part in item]
     return cache_.digest([semantics_of(problem.name), filename, str(seed), str(timeout), *parts])
 
 
 @cache
 def semantics_of(name: str) -> str:
-    """The fingerprint of what decides a verdict on a problem."""
+    """Returns the fingerprint of what decides a verdict on a problem."""
     return semantics.of(catalog.load(name))
 
 
 @cache
 def definition(name: str) -> str:
-    """A hash of a problem and of the grader, every file of them. The machines of a batch have the same."""
+    """Returns a hash of a problem and of the grader, every file of them. The machines of a batch have the same."""
     problem = catalog.load(name)
     definition_files = [path.read_bytes() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
     misconceptions = catalog.text_of(catalog.solution_path(problem).with_suffix(".toml"))

@@ -39,7 +39,7 @@ def book(no_browser: bool, folder: Path | None) -> None:
 
 
 def _require_mkdocs() -> None:
-    """Raises UsageError if what builds the book is not installed."""
+    """Raises UsageError if the packages that build the book are not installed."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     for package in ("mkdocs-material", "mkdocstrings-python"):

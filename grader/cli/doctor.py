@@ -1,4 +1,4 @@
-"""`grade doctor`: checks this machine, and says what to do about each thing that is missing."""
+"""`grade doctor`: checks this machine, and gives a remedy for each problem that it finds."""
 
 import json
 import os
@@ -23,23 +23,28 @@ from grader.isolation.sandbox import ForkServer, Workers
 from grader.judge import bundled_outputs, cache, submission
 from grader.judge.worker_session import Session
 
-# What to do about each missing layer of isolation.
+# The remedy for each missing layer of isolation.
 REMEDIES = {
     "namespaces": "To get namespaces, grade as root or allow them: set kernel.apparmor_restrict_unprivileged_userns=0 "
     "on Ubuntu, or start the container with --cap-add SYS_ADMIN --security-opt apparmor=unconfined.",
     "landlock": "Landlock needs Linux 5.13 or newer, with landlock listed in /sys/kernel/security/lsm.",
     "seccomp": "seccomp needs Linux on x86-64 or 64-bit ARM.",
 }
-# What isolation that is not strict costs.
+# The consequence of isolation that is not strict.
 COST = "You can grade your own code here, but do not grade code that you do not trust."
 PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "numpy", "hypothesis", "click")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the output: the subject, its state, and what to do if it is not fine.
+    """One line of the output.
 
-    The machine cannot grade while a `serious` finding is not fine.
+    Attributes:
+        subject: The subject of the check.
+        state: Its state, in words.
+        fine: Whether it is as it should be.
+        remedy: What to do if it is not.
+        serious: Whether the machine cannot grade until it is.
     """
 
     subject: str
@@ -62,7 +67,7 @@ def examine(space: Workspace) -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """The versions of the packages that decide most, and what is wrong with any that the course requires."""
+    """Yields the versions of the most important packages, and the problem with each required package that has one."""
     for wish in map(Requirement, project.metadata().dependencies):
         if wish.marker and not wish.marker.evaluate():
             continue
@@ -110,7 +115,7 @@ def _isolation() -> Finding:
 
 
 def measured(workers: Workers) -> Isolation:
-    """The isolation as a worker measures it, in the same way as for a submission. Raises WorkerStartError."""
+    """Returns the isolation as a worker measures it, in the same way as for a submission. Raises WorkerStartError."""
     problem = catalog.problems()[0]
     session = Session(problem, workers.worker(submission.job(problem)), 60)
     try:
@@ -121,8 +126,8 @@ def measured(workers: Workers) -> Isolation:
 
 
 def isolation_finding(isolation: Isolation) -> Finding:
-    """Fine only if strict. Otherwise the remedy for each missing layer, or for an attack that got through all of
-    them."""
+    """Returns the finding on the isolation, which is fine only if strict. Otherwise it has the remedy for each missing
+    layer, or for an attack that got through all of them."""
     if isolation.level is Level.STRICT:
         return Finding("isolation", str(isolation))
     remedies = [REMEDIES[layer] for layer in isolation.missing]

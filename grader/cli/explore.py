@@ -94,7 +94,7 @@ print("Your file: import {module}. Also imported: jax, jnp, np, nnx. Devices: " 
 
 
 def _file(folder: str | None, word: str, file: Path | None) -> tuple[Any, Path]:
-    """The problem, and the learner's file for it."""
+    """Returns the problem, and the learner's file for it."""
     problem = catalog.find(word)
     space = workspace.find(folder)
     if file is None:
@@ -104,7 +104,7 @@ def _file(folder: str | None, word: str, file: Path | None) -> tuple[Any, Path]:
 
 
 def _tried(problem: Any, file: Path, seed: int) -> "Tried":
-    """The case on which the file fails, or the first one."""
+    """Returns the case on which the file fails, or the first one."""
     report = grading.report(problem, file, GradeOptions(seed))
     from grader.report.script import Tried
 

@@ -53,8 +53,15 @@ def fork_server(title: str) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A file for a problem. `digest` is that of its text if it is the workspace's `own` file, whose verdicts are
-    recorded."""
+    """A file for a problem.
+
+    Attributes:
+        problem: The problem.
+        space: The workspace.
+        file: The path of the file.
+        own: Whether it is the workspace's own file, whose verdicts are recorded.
+        digest: The digest of its text, if it is.
+    """
 
     problem: Problem
     space: Workspace
@@ -64,7 +71,8 @@ class Attempt:
 
     @classmethod
     def at(cls, space: Workspace, problem: Problem, file: Path | None, *, machine_readable: bool) -> "Attempt":
-        """The file that was named, or the one in the workspace, which is made from the stub if there is none."""
+        """Returns the file that was named, or the one in the workspace, which is made from the stub if there is
+        none."""
         if file is None:
             if space.add(problem):
                 click.echo(f"new   {space.file(problem)}\n", err=machine_readable)
@@ -73,7 +81,7 @@ class Attempt:
         return cls(problem, space, file, own, space.digest(problem))
 
     def play_command(self) -> str:
-        """The command that plays the file; empty for the usual one."""
+        """Returns the command that plays the file; empty for the usual one."""
         if self.own:
             return ""
         # A path is not broken into lines, so a long one is left to the reader.
@@ -81,7 +89,7 @@ class Attempt:
         return f"grade play {self.problem.label} {name}"
 
     def note(self, verdict: "GradeResponse", *, machine_readable: bool) -> None:
-        """Records the verdict, or says why it is not recorded."""
+        """Records the verdict, or prints why it is not recorded."""
         if self.own:
             try:
                 verdict.note(self.space, self.problem, self.digest)
@@ -93,8 +101,8 @@ class Attempt:
             terminal.echo(other, err=True)
 
     def _mixed_up(self) -> str:
-        """What may have been meant instead of this file: another problem, or a file beside the workspace. Empty if
-        nothing."""
+        """Returns a sentence on the file that may have been meant instead of this one: another problem's, or one beside
+        the workspace. Empty if there is none."""
         meant = next((name for name in catalog.names() if name == self.file.stem != self.problem.name), None)
         if meant:
             again = f"grade problem {meant.label} {shlex.quote(str(self.file))}"
@@ -181,7 +189,7 @@ def problem_(
 
 
 def _options(*, seed_file: Path | None, shows_cases: bool, **values: Any) -> GradeOptions:
-    """The options as they were given. Raises UsageError if the cases are to be secret and shown."""
+    """Returns the options as they were given. Raises UsageError if the cases are to be secret and shown."""
     if seed_file is None:
         return GradeOptions(**values)
     if shows_cases:
@@ -194,7 +202,7 @@ def _options(*, seed_file: Path | None, shows_cases: bool, **values: Any) -> Gra
 def _graded(
     attempt: Attempt, options: GradeOptions, format_: str | None, *, full: bool, html: Path | None
 ) -> "tuple[Report | None, GradeResponse]":
-    """The verdict and, where texts are not enough, the report that it is of."""
+    """Returns the verdict and, where texts are not enough, the report that it is of."""
     from grader.resident.messages import Display, GradeResponse, View
 
     views: tuple[View, ...] = ("json",) if format_ else ("terminal", "arrays") if full else ("terminal",)
@@ -206,7 +214,7 @@ def _graded(
 
 
 def _text(made: "Report | None", verdict: "GradeResponse", options: GradeOptions, format_: str | None) -> str:
-    """What is printed of a verdict. Of secret cases, nothing that tells them."""
+    """Returns the text to print for a verdict. Reveals nothing of secret cases."""
     if options.show and format_ in (None, "json"):
         return "\n".join([*filter(None, verdict.texts.values()), ""])
     from grader.report.formats import render

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Answers:
-    """What a learner answers: the line, the idea, the mend; or asks for."""
+    """The options of a learner's command: an answer (the line, the idea, the mend) or a request."""
 
     line: int | None
     idea: str | None
@@ -88,7 +88,7 @@ def hunt(
 
 
 def _continue(space: "HuntSpace", current: "UnderWay", answers: _Answers) -> None:
-    """Does what `answers` ask for, in the order of a hunt; shows the hunt if they are empty."""
+    """Carries out the request in `answers`, in the order of a hunt; shows the hunt if they are empty."""
     program = space.program(current)
     if answers.hint:
         _hint(space, current)
@@ -110,7 +110,7 @@ def _continue(space: "HuntSpace", current: "UnderWay", answers: _Answers) -> Non
 
 
 def _begin(space: "HuntSpace", problem: Problem | None) -> "UnderWay":
-    """Chooses a hunt, and runs it to see its symptom. One that turns out to be unfair is not taken."""
+    """Chooses a hunt, and runs it to see its symptom. Skips a hunt that turns out to be unfair."""
     from grader.cli.grading import fork_server
     from grader.practice import hunt_soundness, symptoms
 
@@ -187,8 +187,7 @@ def _play(space: "HuntSpace", program: "Program") -> int:
 
 
 def _mend(space: "HuntSpace", current: "UnderWay", program: "Program") -> int:
-    """Grades the mended program. What its report names would answer the other questions, so only the symptom is
-    shown."""
+    """Grades the mended program. Shows only the symptom, because its report would answer the other questions."""
     from grader.cli.grading import fork_server
     from grader.judge import submission
     from grader.practice import hunting, run_program, symptoms

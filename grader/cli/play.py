@@ -1,4 +1,4 @@
-"""The command `grade play`: what a learner's file does in a trained model."""
+"""The command `grade play`: runs a learner's file in a trained model."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def html_option(says: str) -> Callable[[Command], Command]:
-    """The option --html, whose help is a sentence on what the page holds."""
+    """Returns the option --html. Its help names the contents of the page."""
     path = click.Path(path_type=Path, dir_okay=False)
     return click.option("--html", type=path, metavar="FILE.html", help=says)
 
@@ -100,8 +100,7 @@ def played(
 
 
 def _with_sign_of_life(items: "Iterable[T | Progress]", problem: Any) -> "Iterator[T]":
-    """What a play shows. While the next item is being made, the terminal shows a sign of life, and how far training has
-    come."""
+    """Yields the exhibits of a play. Shows a spinner and the progress of training while the next one is being made."""
     from grader.exhibits import Progress
 
     rest = iter(items)

@@ -96,7 +96,7 @@ def _say_end(space: "ReviewSpace", problem: Problem) -> None:
 
 
 def _list(home: workspace.Workspace) -> None:
-    """What is due, the next dates, and the calendar."""
+    """Prints the due reviews, the next dates, and the calendar."""
     from grader.course.log import now
     from grader.practice import reminders, schedule
 

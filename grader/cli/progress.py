@@ -61,7 +61,7 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
 
 
 def _row(problem: Any, standing: workspace.Standing, file: Path) -> dict[str, Any]:
-    """A problem as other programs read it, with the learner's state and points."""
+    """Returns a problem as other programs read it, with the learner's state and points."""
     return {
         "name": problem.name,
         "label": problem.label,
@@ -76,7 +76,8 @@ def _row(problem: Any, standing: workspace.Standing, file: Path) -> dict[str, An
 
 
 def _say_due(space: workspace.Workspace) -> None:
-    """Says how many reviews are due. Dates take a moment, so nothing is loaded before something was passed."""
+    """Prints the number of due reviews. Computing dates takes a moment, so nothing is imported before a problem was
+    passed."""
     if any(row.verdict == "PASS" for row in space.progress().values()):
         from grader.practice import reminders
 

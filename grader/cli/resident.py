@@ -48,7 +48,7 @@ def stop() -> None:
 
 
 def states() -> Iterator[str]:
-    """A sentence on each process of this user that grades for other commands."""
+    """Yields a sentence on each process of this user that grades for other commands."""
     from grader.resident import connection
 
     for _, each in connection.connect_to_all():

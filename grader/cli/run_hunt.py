@@ -16,7 +16,7 @@ from grader.course import catalog, workspace
 
 @dataclass(frozen=True)
 class Answers:
-    """What a learner answers: the piece and the line, the idea, the mend; or asks for."""
+    """The options of a learner's command: an answer (the piece and the line, the idea, the mend) or a request."""
 
     piece: str | None = None
     line: int | None = None

@@ -40,10 +40,10 @@ def watch(folder: str | None, word: str | None, edit_cmd: str | None, poll: bool
 def run(
     make: "Callable[[Resident, Callable[[], None]], WatchSession]", edit_cmd: str | None, *, lines: bool = False
 ) -> None:
-    """Runs a session of watch mode until the learner quits: on the screen, or line by line where it must be so or is
+    """Runs a session of watch mode until the learner quits: on the screen, or line by line where that is necessary or
     wanted.
 
-    `make` makes it from a resident judge and what it calls after each change. `edit_cmd` opens a file instead of the
+    `make` makes the session from a resident judge and a callback for changes. `edit_cmd` opens a file instead of the
     user's editor.
     """
     from grader.resident.resident import Resident

@@ -1,4 +1,4 @@
-"""What an AI assistant that opens a workspace is asked to do: tutor, and not solve."""
+"""The instructions for an AI assistant that opens a workspace: to tutor, and not to solve."""
 
 from grader.course import selection
 from grader.paths import ROOT
@@ -15,7 +15,8 @@ _POINTERS = {
 
 
 def instructions() -> str:
-    """The instructions of the selected course, or those that every course has; empty in a bundle without them."""
+    """Returns the instructions of the selected course, or those that every course has; empty in a bundle without
+    them."""
     for root in (selection.selected().root, ROOT):
         if (path := root / "problems" / FILE).is_file():
             return path.read_text(encoding="utf-8")
@@ -23,6 +24,6 @@ def instructions() -> str:
 
 
 def files() -> dict[str, str]:
-    """The files for a workspace, by their path in it."""
+    """Returns the files for a workspace, by their path in it."""
     text = instructions()
     return {INSTRUCTIONS: text, **_POINTERS} if text.strip() else {}

@@ -14,19 +14,20 @@ from grader.errors import CourseError
 from grader.paths import ROOT
 
 _CONFIG = ROOT / "mkdocs.yml"
-# What a learners' bundle needs for the book: no pages about the grader itself.
+# The files that a learners' bundle needs for the book: no pages about the grader itself.
 FILES = ("mkdocs.yml", "docs/book.css", "docs/hooks.py", "docs/iframe-worker.js", "docs/index.md")
 _SOURCES = ("*.md", "*.svg", "problem.py")  # of a problem: what its page is made of
 _DOCUMENTED = ("*.py", "wire/*.py", "worker/*.py")  # of the grader: what the authoring reference is made of
 
 
 def is_available() -> bool:
-    """Whether this copy of the course has what the book is made from."""
+    """Returns whether this copy of the course has the files from which the book is made."""
     return _CONFIG.is_file()
 
 
 def cached() -> Path:
-    """The folder of the book of these very pages in the user's cache. It does not exist before the book is built."""
+    """Returns the folder of the book of these very pages in the user's cache. It does not exist before the book is
+    built."""
     total = hashlib.sha256()
     documents = (path for path in (ROOT / "docs").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
     course = selection.selected()

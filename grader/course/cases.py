@@ -18,7 +18,7 @@ RECORDED = "outputs.zip"  # in a bundle, the public cases of a problem and the r
 
 
 def draw(problem: Problem, group: str, seed: int) -> list[Case]:
-    """The cases of one family, simplest first. The same seed gives the same cases.
+    """Returns the cases of one family, simplest first. The same seed gives the same cases.
 
     Every value that the family lists for a size is in a case, if there are as many cases as values. An only case is the
     simplest with seed 0. With another seed its sizes are drawn, so that they are as secret as the seed. Where the
@@ -43,7 +43,8 @@ def draw(problem: Problem, group: str, seed: int) -> list[Case]:
 
 
 def _column(options: list[int], draws: int, rng: np.random.Generator) -> list[int]:
-    """One size of every case: the simplest, the others in a random order, and then all of them again."""
+    """Returns the values of one size in all cases: the simplest first, the others in a random order, then further
+    shuffled rounds of all of them."""
     column = [options[0], *rng.permutation(options[1:]).tolist()]
     while len(column) < draws:
         column += rng.permutation(options).tolist()
@@ -51,7 +52,7 @@ def _column(options: list[int], draws: int, rng: np.random.Generator) -> list[in
 
 
 def draw_all(problem: Problem, seed: int) -> dict[str, list[Case]]:
-    """The cases of every family that a check uses."""
+    """Returns the cases of every family that a check uses."""
     return {group: draw(problem, group, seed) for group in sorted({check.cases for check in problem.checks})}
 
 
@@ -63,7 +64,7 @@ def drawn_once(name: str, seed: int) -> dict[str, list[Case]]:
 
 
 def recording(case: Case) -> bytes:
-    """A case as bytes."""
+    """Returns a case as bytes."""
     arrays = {name: value for name, value in case.values.items() if isinstance(value, np.ndarray)}
     others = {name: value for name, value in case.values.items() if name not in arrays}
     fields = {"scalars": others, "order": list(case.values), "sizes": dict(case.sizes), "seed": case.seed}
@@ -71,7 +72,7 @@ def recording(case: Case) -> bytes:
 
 
 def entry(group: str, number: int) -> str:
-    """The name of a case in the archive of the recordings."""
+    """Returns the name of a case in the archive of the recordings."""
     return f"cases/{group}/{number}"
 
 
@@ -89,17 +90,17 @@ def _recorded(problem: Problem, group: str) -> Iterator[Case]:
 
 
 def make(problem: Problem, group: str, sizes: Mapping[str, int], seed: int, case_seed: int) -> Case:
-    """The case with these sizes. Its arrays are drawn from both seeds."""
+    """Returns the case with these sizes. Its arrays are drawn from both seeds."""
     rng = np.random.default_rng([zlib.crc32(f"{problem.name}:{group}".encode()), seed, case_seed])
     values = problem.cases[group].make(sizes, rng)
     return Case(values, group, dict(sizes), _secret(group, sizes, seed, case_seed) if seed else case_seed)
 
 
 def _secret(group: str, sizes: Mapping[str, int], seed: int, case_seed: int) -> int:
-    """The seed from which probes draw the parameters of a case.
+    """Returns the seed from which probes draw the parameters of a case.
 
-    Code that cannot be traced is told it. That must not give away the parameters of any other case, which code is
-    traced for.
+    Code that cannot be traced gets this seed. It must not reveal the parameters of any other case, for which code is
+    traced.
     """
     digest = hashlib.sha256(f"{seed}:{group}:{sorted(sizes.items())}:{case_seed}".encode()).digest()
     return int.from_bytes(digest[:4], "big")

@@ -23,14 +23,18 @@ from grader.problem import Problem
 
 @dataclass(frozen=True)
 class Misconception:
-    """A common wrong idea, as an edit to the reference: `find` is replaced by `replace`. `says` tells the learner what
-    to do.
+    """A misconception as an edit to the reference: `find` is replaced by `replace`.
 
-    If programs that share the idea give different numbers, `replace` has a form for each. `raises` means that a form
-    raises an exception or returns something other than an array. When a submission does so, only these misconceptions
-    are run. `pitfall` holds the beginnings of the page's pitfalls that it is about, and `not_in` the files of other
-    styles in which the edit is possible but no fault. `see` is the slug of a problem that teaches what the idea lacks,
-    if the course has it: `grade next` suggests it.
+    Attributes:
+        name: The misconception in a few words.
+        says: Advice for the learner.
+        find: The text in the reference.
+        replace: The forms of the edit. There are several if programs with this misconception give different numbers.
+        raises: Whether a form raises an exception or returns something other than an array. When a submission does so,
+            only these misconceptions are run.
+        pitfall: The beginnings of the page's pitfalls that describe it.
+        not_in: The files of other styles in which the edit is possible but no fault.
+        see: The slug of a problem that teaches the missing idea, if the course has it: `grade next` suggests it.
     """
 
     name: str
@@ -43,13 +47,14 @@ class Misconception:
     see: str = ""
 
     def variants(self, source: str) -> dict[str, str]:
-        """The reference with the edit applied, one variant for each form, by name."""
+        """Returns the reference with the edit applied, one variant for each form, by name."""
         names = [self.name, *(f"{self.name}, form {number}" for number in range(2, len(self.replace) + 1))]
         return {name: source.replace(self.find, form, 1) for name, form in zip(names, self.replace, strict=True)}
 
 
 def explained_by(problem: Problem, ideas: Sequence[str]) -> Problem | None:
-    """Another problem, which teaches what these misconceptions of a problem lack."""
+    """Returns another problem that teaches the ideas behind these misconceptions of a problem; None if there is
+    none."""
     if not ideas or not has_solution(problem):
         return None
     seen = next((each.see for each in misconceptions(problem) if each.see and each.name in ideas), "")
@@ -57,23 +62,23 @@ def explained_by(problem: Problem, ideas: Sequence[str]) -> Problem | None:
 
 
 def part_of(problem: Problem) -> str:
-    """The title of the part of the course that the problem belongs to, as learners read it."""
+    """Returns the title of the part of the course that the problem belongs to, as learners read it."""
     listed = selected().by_name[problem.name]
     return f"{listed.part} (optional)" if listed.optional else listed.part
 
 
 def is_optional(problem: Problem) -> bool:
-    """Whether learners may leave out the part of the course that the problem belongs to."""
+    """Returns whether learners may leave out the part of the course that the problem belongs to."""
     return selected().by_name[problem.name].optional
 
 
 def names() -> list[ProblemName]:
-    """The names of all problems, in order."""
+    """Returns the names of all problems, in order."""
     return [listed.name for listed in selected().problems]
 
 
 def load(name: str) -> Problem:
-    """The problem with that exact name. Raises CourseError if there is none, or if its definition is broken."""
+    """Returns the problem with that exact name. Raises CourseError if there is none, or if its definition is broken."""
     return _loaded(selected(), name)
 
 
@@ -107,7 +112,7 @@ def _loaded(course: Course, name: str) -> Problem:
 
 
 def defined(folder: Path) -> Problem:
-    """The problem that `problem.py` in a folder defines. Raises CourseError if it is broken."""
+    """Returns the problem that `problem.py` in a folder defines. Raises CourseError if it is broken."""
     problem = getattr(_module(folder / "problem.py"), "PROBLEM", None)
     if not isinstance(problem, Problem):
         raise CourseError(f"{folder / 'problem.py'} must define PROBLEM = Problem(...).")
@@ -117,7 +122,8 @@ def defined(folder: Path) -> Problem:
 
 
 def _mistakes(problem: Problem) -> Iterator[str]:
-    """What the definition names but does not define: entries, their arguments, cases, other checks."""
+    """Yields a complaint on each name that the definition uses but does not define: entries, arguments, cases,
+    checks."""
     entries = {entry.name: entry for entry in problem.entries}
     for check in problem.checks:
         options, entry = check.options, entries.get(check.options.get("entry", ""))
@@ -138,14 +144,14 @@ def _mistakes(problem: Problem) -> Iterator[str]:
 
 
 def probes_module(folder: Path) -> object | None:
-    """The `probes.py` in a problem's folder, imported; None if there is none. Only workers call this: it imports
-    JAX."""
+    """Returns the `probes.py` in a problem's folder, imported; None if there is none. Only workers call this: it
+    imports JAX."""
     path = folder / "probes.py"
     return _module(path) if path.is_file() else None
 
 
 def play_module(folder: Path) -> object:
-    """The `play.py` in a problem's folder, imported. Only workers call this: it imports JAX."""
+    """Returns the `play.py` in a problem's folder, imported. Only workers call this: it imports JAX."""
     return _module(folder / "play.py")
 
 
@@ -163,29 +169,30 @@ def _module(path: Path) -> object:
 
 
 def builds_on(problem: Problem) -> list[Problem]:
-    """The problems that a problem builds on, as far as this copy of the course has them."""
+    """Returns the problems that a problem builds on, as far as this copy of the course has them."""
     return [other for other in problems() if other.number in problem.builds_on]
 
 
 def needed_for(problem: Problem) -> list[Problem]:
-    """The problems that build on a problem."""
+    """Returns the problems that build on a problem."""
     return [other for other in problems() if problem.number in other.builds_on]
 
 
 def problems() -> list[Problem]:
-    """The problems whose definitions can be read, in order. Raises CourseError if there are none: see `unreadable`."""
+    """Returns the problems whose definitions can be read, in order. Raises CourseError if there are none: see
+    `unreadable`."""
     broken = unreadable()
     found = [load(name) for name in names() if name not in broken]
     return found or all_problems()
 
 
 def all_problems() -> list[Problem]:
-    """All problems, in order. Raises CourseError if the definition of one cannot be read."""
+    """Returns all problems, in order. Raises CourseError if the definition of one cannot be read."""
     return [load(name) for name in names()]
 
 
 def unreadable() -> dict[ProblemName, str]:
-    """Why the definitions of the other problems cannot be read, by name."""
+    """Returns, for each problem whose definition cannot be read, the reason."""
     found: dict[ProblemName, str] = {}
     for name in names():
         try:
@@ -196,7 +203,7 @@ def unreadable() -> dict[ProblemName, str]:
 
 
 def find(word: str) -> Problem:
-    """The problem with that number (`7`, `07`, `p07`), slug, name or path of a learner's file.
+    """Returns the problem with that number (`7`, `07`, `p07`), slug, name or path of a learner's file.
 
     Raises UsageError, which suggests the nearest names or the range of the numbers, if there is none.
     """
@@ -229,7 +236,7 @@ def _nearest_to(text: str, known: Sequence[ProblemName]) -> str:
 
 
 def select(words: str) -> list[Problem]:
-    """The problems in a list such as `01-08,12`, in order. Raises UsageError."""
+    """Returns the problems in a list such as `01-08,12`, in order. Raises UsageError."""
     chosen: set[ProblemName] = set()
     for word in words.split(","):
         first, dash, last = word.strip().partition("-")
@@ -245,22 +252,22 @@ def select(words: str) -> list[Problem]:
 
 
 def page_text(problem: Problem) -> str:
-    """The text of the problem's page. Raises CourseError if it is missing."""
+    """Returns the text of the problem's page. Raises CourseError if it is missing."""
     return text_of(problem.folder / "page.md")
 
 
 def stub_text(problem: Problem) -> str:
-    """The text of the problem's stub. Raises CourseError if it is missing."""
+    """Returns the text of the problem's stub. Raises CourseError if it is missing."""
     return text_of(problem.folder / "stub.py")
 
 
 def solution_text(problem: Problem) -> str:
-    """The text of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
+    """Returns the text of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
     return text_of(solution_path(problem))
 
 
 def solution_for_learners(problem: Problem) -> str:
-    """The text of the reference. Raises UsageError if the course is private, or if this copy of it has none."""
+    """Returns the text of the reference. Raises UsageError if the course is private, or if this copy of it has none."""
     if selected().private:
         raise UsageError(
             f"The course {selected().title!r} is private: it shows its solutions to nobody. Ask your teacher."
@@ -274,12 +281,12 @@ def solution_for_learners(problem: Problem) -> str:
 
 
 def shows_solution(problem: Problem) -> bool:
-    """Whether learners can read the reference: a class's bundle has none, and a private course shows none."""
+    """Returns whether learners can read the reference: a class's bundle has none, and a private course shows none."""
     return has_solution(problem) and not selected().private
 
 
 def text_of(path: Path) -> str:
-    """The text of a file of a problem. Raises CourseError."""
+    """Returns the text of a file of a problem. Raises CourseError."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -289,7 +296,7 @@ def text_of(path: Path) -> str:
 
 
 def solution_path(problem: Problem) -> Path:
-    """The path of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
+    """Returns the path of the reference. Raises CourseError if it is missing, as in a learner's bundle."""
     path = _solution_file(problem)
     if not path.is_file():
         raise CourseError(f"Problem {problem.label} cannot be graded here: its reference {path} is missing.")
@@ -301,12 +308,12 @@ def _solution_file(problem: Problem) -> Path:
 
 
 def styles(problem: Problem) -> list[Path]:
-    """Correct programs in other styles than the reference."""
+    """Returns the files of correct programs in other styles than the reference."""
     return _beside(problem, STYLES)
 
 
 def forgeries(problem: Problem) -> list[Path]:
-    """Programs that claim work which they do not do."""
+    """Returns the files of programs that claim work which they do not do."""
     return _beside(problem, FORGERIES)
 
 
@@ -315,7 +322,7 @@ def _beside(problem: Problem, folder: str) -> list[Path]:
 
 
 def references(problem: Problem) -> Callable[[str], str | None]:
-    """A function that reads references: of the selected course, or from the folder of this problem's. For
+    """Returns a function that reads references: of the selected course, or from the folder of this problem's. For
     `with_imports`."""
 
     def beside(name: str) -> str | None:
@@ -329,24 +336,25 @@ def references(problem: Problem) -> Callable[[str], str | None]:
 
 
 def has_solution(problem: Problem) -> bool:
-    """Whether the reference is there: a learner's bundle has none."""
+    """Returns whether the reference is there: a learner's bundle has none."""
     return _solution_file(problem).is_file()
 
 
 def reference_sources(problem: Problem) -> Mapping[str, str]:
-    """The sources of the reference and of the modules that it imports, by module name."""
+    """Returns the sources of the reference and of the modules that it imports, by module name."""
     return imports.with_imports(problem.name, solution_text(problem), references(problem))
 
 
 def core(problem: Problem) -> list[str]:
-    """The lines of the reference that a short review asks for, in blocks. Raises CourseError if the file is broken."""
+    """Returns the lines of the reference that a short review asks for, in blocks. Raises CourseError if the file is
+    broken."""
     blocks: list[str] = _toml(problem).get("core", [])
     return blocks
 
 
 def misconceptions_file(problem: Problem) -> dict[str, list[dict[str, Any]]]:
-    """The tables of the file with the problem's misconceptions, promises and claims. Raises CourseError if it is
-    broken."""
+    """Returns the tables of the file with the problem's misconceptions, promises and claims. Raises CourseError if it
+    is broken."""
     return {name: rows for name, rows in _toml(problem).items() if name != "core"}
 
 
@@ -367,7 +375,8 @@ def _toml(problem: Problem) -> dict[str, Any]:
 
 
 def misconceptions(problem: Problem) -> list[Misconception]:
-    """The problem's misconceptions, in order. Raises CourseError if their file or one of their edits is broken."""
+    """Returns the problem's misconceptions, in order. Raises CourseError if their file or one of their edits is
+    broken."""
     source = solution_text(problem)
     path = solution_path(problem).with_suffix(".toml")
     rows = misconceptions_file(problem).get("misconception", [])

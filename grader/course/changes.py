@@ -1,4 +1,5 @@
-"""Which problems a change touches: those whose definition, page, stub, reference or probes depend on a changed file."""
+"""Finds the problems that a change affects: those whose definition, page, stub, reference or probes depend on a changed
+file."""
 
 import subprocess
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
-"""What a page says of numbers and of libraries, and the tested examples that prove it.
+"""The claims of a page about numbers and libraries, and the tested examples that prove them.
 
-Each number of the worked sketch must occur in a `>>>` example: one of the page, or one beside the reference, in a
-`[[claim]]`. So must each sentence that says what raises, returns or is dropped. A claim without an example says why it
-has none.
+Each number of the worked sketch must occur in a `>>>` example, on the page or beside the reference, in a `[[claim]]`.
+The same holds for each sentence about something that raises, returns or is dropped. A claim without an example gives
+the reason why it has none.
 """
 
 import re
@@ -15,7 +15,7 @@ from grader.errors import CourseError
 from grader.problem import Problem
 
 SKETCH = "A worked sketch"
-SECTIONS = ("Why this matters", "The ideas", SKETCH, "Pitfalls")  # what the others say is promised, and graded
+SECTIONS = ("Why this matters", "The ideas", SKETCH, "Pitfalls")  # the other sections hold promises, which are graded
 
 _SAYING = re.compile(
     r"\b(?:raises|returns|(?:is|are) (?:dropped|ignored)|(?:is|are|gives|give|becomes) `?NaN)\b", re.IGNORECASE
@@ -36,7 +36,7 @@ class Claim:
 
 
 def claims(problem: Problem) -> list[Claim]:
-    """The claims beside the reference, in order. Raises CourseError if one is malformed."""
+    """Returns the claims beside the reference, in order. Raises CourseError if one is malformed."""
     path = catalog.solution_path(problem).with_suffix(".toml")
     found = []
     for number, row in enumerate(catalog.misconceptions_file(problem).get("claim", []), 1):
@@ -49,12 +49,12 @@ def claims(problem: Problem) -> list[Claim]:
 
 
 def examples(problem: Problem) -> str:
-    """The examples of all claims, as the text of a page."""
+    """Returns the examples of all claims, as the text of a page."""
     return "\n\n".join(claim.example.strip("\n") for claim in claims(problem) if claim.example)
 
 
 def faults(problem: Problem, entries: Sequence[Claim]) -> Iterator[str]:
-    """The numbers and sentences of the page without evidence, and the claims that prove nothing of it."""
+    """Yields the numbers and sentences of the page without evidence, and the claims that prove nothing on it."""
     texts = page.sections(problem)
     units = {title: _units(texts.get(title, "")) for title in SECTIONS}
     every = [unit for title in SECTIONS for unit in units[title]]
@@ -73,7 +73,7 @@ def _numbers_without_example(sketch: Sequence[str], evidence: str, entries: Sequ
 
 
 def _sentences_without_claim(units: Sequence[str], entries: Sequence[Claim]) -> Iterator[str]:
-    """Yields a fault for each of `units` that says what raises, returns or is dropped, and has no claim."""
+    """Yields a fault for each of `units` about something that raises, returns or is dropped, and that has no claim."""
     for unit in units:
         if _SAYING.search(_CODE.sub("`", unit)) and not _claimed(unit, entries):
             yield f"no [[claim]] for the page's sentence: {unit}"
@@ -90,23 +90,23 @@ def _claims_of_nothing(units: Sequence[str], entries: Sequence[Claim]) -> Iterat
 
 
 def _claimed(unit: str, entries: Sequence[Claim], *, without: bool = False) -> bool:
-    """Whether a claim names a unit; `without` counts only those that say why they have no example."""
+    """Returns whether a claim names a unit; `without` counts only claims with a reason why they have no example."""
     return any(unit.startswith(begin) for entry in entries if entry.because or not without for begin in entry.page)
 
 
 def _evidence(problem: Problem) -> str:
-    """All examples, of the page and of its claims, with what they print."""
+    """Returns all examples, of the page and of its claims, with their output."""
     return "\n".join([*_EXAMPLE.findall(catalog.page_text(problem)), examples(problem)])
 
 
 def _units(markdown: str) -> list[str]:
-    """The sentences of a section, and the lines of its drawings and tables. Examples prove themselves."""
+    """Returns the sentences of a section, and the lines of its drawings and tables. Examples prove themselves."""
     text = _EXAMPLE.sub("", markdown)
     drawn = [one_line(line) for block in _FENCED.finditer(text) for line in block[2].splitlines() if line.strip()]
     return [*sentences(text), *drawn]
 
 
 def _plain(number: str) -> str:
-    """A number without commas between its thousands, and without zeros at the end of its decimals."""
+    """Returns a number without commas between its thousands, and without zeros at the end of its decimals."""
     plain = number.replace(",", "").lower()
     return plain.rstrip("0").rstrip(".") if "." in plain and "e" not in plain else plain

@@ -1,4 +1,4 @@
-"""A course: a folder with problems and their solutions, and `course.toml`, which says what the course consists of."""
+"""A course: a folder with problems and their solutions, and `course.toml`, which lists the contents."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ FILE = "course.toml"
 BEYOND = "Beyond the course"  # the part of the problems that course.toml does not list
 STYLES = "tests/problems/styles"  # correct programs in other styles than the references
 FORGERIES = "tests/attacks/forgeries"  # programs that claim work which they do not do
-# What each kind of table in `course.toml` may hold, and what it means.
+# The keys of each kind of table in `course.toml`, with their meanings.
 COURSE_KEYS = {
     "title": "The name of the course, as learners read it.",
     "private": "Learners are shown no solutions.",
@@ -76,12 +76,12 @@ class Course:
 
 
 def secret_folders(roots: Iterable[Path]) -> tuple[Path, ...]:
-    """The folders of courses that hold solutions, or what tells about them: no submission may read them."""
+    """Returns the folders of courses that hold solutions or reveal something of them: no submission may read them."""
     return tuple(root / name for root in dict.fromkeys(roots) for name in _FOLDERS)
 
 
 def read(root: Path) -> Course:
-    """The course in a folder. Raises CourseError, which names the file, if its `course.toml` is not sound."""
+    """Returns the course in a folder. Raises CourseError, which names the file, if its `course.toml` is not sound."""
     table = _table(root)
     _known_keys(root, table, COURSE_KEYS, "")
     private = _flag(root, table, "private", "")
@@ -89,12 +89,12 @@ def read(root: Path) -> Course:
 
 
 def problem_folders(root: Path) -> list[Path]:
-    """The folders of the problems that a course has of its own, by name."""
+    """Returns the folders of the problems that a course has of its own, by name."""
     return sorted(path for path in (root / "problems").glob("p[0-9][0-9]_*") if path.is_dir())
 
 
 def as_toml(course: Course, names: Iterable[str]) -> dict[str, Any]:
-    """The table of a `course.toml` with a selection of a course's problems, all in its own folder."""
+    """Returns the table of a `course.toml` with a selection of a course's problems, all in its own folder."""
     parts: dict[str, dict[str, Any]] = {}
     for listed in (course.by_name[name] for name in names):
         row = {"problem": str(listed.name), "points": listed.points} if listed.points else str(listed.name)
@@ -114,7 +114,7 @@ def _table(root: Path) -> dict[str, Any]:
 
 
 def _problems(root: Path, table: Mapping[str, Any]) -> list[Listed]:
-    """The problems in the order of `course.toml`, then those that it does not list."""
+    """Returns the problems in the order of `course.toml`, then those that it does not list."""
     parts = table.get("part", [])
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise _unsound(root, "write each part as a table `[[part]]`")
@@ -134,7 +134,7 @@ def _problems(root: Path, table: Mapping[str, Any]) -> list[Listed]:
 
 
 def _row(root: Path, row: Any, own: Iterable[Path], where: str) -> tuple[Path, int]:
-    """A row of a part: the folder of the problem, and its points or 0."""
+    """Returns a row of a part: the folder of the problem, and its points or 0."""
     table = {"problem": row} if isinstance(row, str) else row
     if not isinstance(table, dict) or len({"problem", "include"} & table.keys()) != 1:
         raise _unsound(
@@ -155,7 +155,7 @@ def _row(root: Path, row: Any, own: Iterable[Path], where: str) -> tuple[Path, i
 
 
 def _folder(root: Path, word: Any, folders: Iterable[Path], where: str, course: str) -> Path:
-    """The folder with that name. Raises CourseError, which says what to write, if there is none."""
+    """Returns the folder with that name. Raises CourseError, with a remedy, if there is none."""
     by_name = {folder.name: folder for folder in folders}
     if folder := by_name.get(str(word)):
         return folder

@@ -1,8 +1,8 @@
-"""The sizes that people meet, by dimension, and whether the cases of a problem reach them.
+"""The dimensions in which real runs are large, and whether the cases of a problem reach such sizes.
 
-Small cases hide what goes wrong in real runs: layers sorted as text are in another order only from the eleventh on, and
-an integer product overflows only late in a run. A family of cases names in `covers` the dimensions that it takes to
-such a size.
+Small cases hide errors of real runs: layers sorted as text are in another order only from the eleventh on, and an
+integer product overflows only late in a run. A family of cases names in `covers` the dimensions that it takes to such a
+size.
 """
 
 import math
@@ -28,8 +28,8 @@ _TEXT = re.compile(r"(?:^|_)(?:text|texts|words|document|documents)$")
 
 @dataclass(frozen=True)
 class Dimension:
-    """`concerns` says whether a problem with such an input needs it, by the name and the value of the input. `reached`
-    says whether a case is of the size that `words` describes."""
+    """A dimension in which real runs are large. `concerns` says whether a problem with an input of this name and value
+    needs it. `reached` says whether a case has the size that `words` describes."""
 
     name: str
     words: str
@@ -38,7 +38,7 @@ class Dimension:
 
 
 def _numbers(case: Case, names: Callable[[str], bool]) -> Iterator[float]:
-    """The numbers of a case, among its inputs and its sizes, whose names are asked for."""
+    """Yields the numbers of a case, among its inputs and its sizes, whose names `names` accepts."""
     for name, value in [*case.values.items(), *case.sizes.items()]:
         if names(name) and isinstance(value, int | float | np.ndarray) and np.asarray(value).dtype.kind in "iuf":
             yield from (float(number) for number in np.asarray(value).ravel())
@@ -49,12 +49,12 @@ def _axes(case: Case) -> list[int]:
 
 
 def _whole(case: Case) -> list[int]:
-    """The case's sizes, and the whole numbers among its inputs."""
+    """Returns the case's sizes, and the whole numbers among its inputs."""
     return [value for value in [*case.sizes.values(), *case.values.values()] if type(value) is int]
 
 
 def _coprime(case: Case) -> bool:
-    """Whether the lengths of the case's axes are odd ones out: no two different ones share a factor."""
+    """Returns whether the lengths of the case's axes are odd ones out: no two different ones share a factor."""
     lengths = sorted({length for length in [*_axes(case), *case.sizes.values()] if length > 1})
     return len(lengths) > 1 and all(
         math.gcd(one, other) == 1 for place, one in enumerate(lengths) for other in lengths[:place]
@@ -71,8 +71,9 @@ def _characters(case: Case) -> bool:
     return any(ord(letter) >= _ASTRAL for value in case.values.values() if isinstance(value, str) for letter in value)
 
 
-# What a case must have of each. A dimension that concerns a problem and is not in its cases needs a reason in its
-# definition. Extreme magnitudes concern only the problems whose pages promise them, which no name of an input shows.
+# The size that a case must have in each dimension. A dimension that concerns a problem but is not in its cases needs a
+# reason in its definition. Extreme magnitudes concern only the problems whose pages promise them, which no name of an
+# input shows.
 DIMENSIONS = (
     Dimension(
         "layers",
@@ -119,7 +120,7 @@ DIMENSIONS = (
 
 
 def faults(problem: Problem, cases: Mapping[str, list[Case]]) -> Iterator[str]:
-    """What is missing in the sizes of a problem's cases, and what is declared of them that is not so."""
+    """Yields the sizes that a problem's cases lack, and the declarations about their sizes that do not hold."""
     known = {dimension.name: dimension for dimension in DIMENSIONS}
     covered = {name for family in problem.cases.values() for name in family.covers}
     for name in sorted((covered | set(problem.without)) - set(known)):
@@ -132,7 +133,8 @@ def faults(problem: Problem, cases: Mapping[str, list[Case]]) -> Iterator[str]:
 def _faults_of(
     dimension: Dimension, problem: Problem, cases: Mapping[str, list[Case]], inputs: Sequence[tuple[str, "Value"]]
 ) -> Iterator[str]:
-    """Yields what is missing or wrong of one dimension. `inputs` are the names and values of the inputs of `cases`."""
+    """Yields the missing or wrong declarations on one dimension. `inputs` are the names and values of the inputs of
+    `cases`."""
     groups = [group for group, family in problem.cases.items() if dimension.name in family.covers and group in cases]
     for group in groups:
         if not any(dimension.reached(case) for case in cases[group]):

@@ -73,7 +73,7 @@ class Words:
 
 
 def text_width(text: str, size: float, *, mono: bool) -> float:
-    """The width of a text in pixels, estimated from above."""
+    """Returns the width of a text in pixels, estimated from above."""
     if mono:
         return len(text) * size * 0.61
     shares = (0.34 if c in _NARROW else 0.9 if c in _WIDE else 0.7 if c.isupper() else 0.6 for c in text)
@@ -173,7 +173,7 @@ class Drawing:
         return whole
 
     def block(self, lines: list[Words], x: float, y: float, anchor: str = "middle", *, centered: bool = True) -> None:
-        """Lines of text, centered at y, or from y downward. Raises DrawingError if one leaves the picture."""
+        """Draws lines of text, centered at y, or from y downward. Raises DrawingError if one leaves the picture."""
         top = y - (len(lines) - 1) * LINE_HEIGHT / 2 if centered else y
         for number, line in enumerate(lines):
             left = x - line.width * {"start": 0, "middle": 0.5, "end": 1}[anchor]
@@ -197,7 +197,7 @@ class Drawing:
             self.label([Words.parse(text) for text in texts], points, flags)
 
     def label(self, lines: list[Words], points: list[Point], flags: set[str]) -> None:
-        """The text of an arrow, beside the middle of its longest segment."""
+        """Draws the text of an arrow, beside the middle of its longest segment."""
         (x1, y1), (x2, y2) = max(pairwise(points), key=lambda ends: _distance(*ends))
         x, y = (x1 + x2) / 2, (y1 + y2) / 2
         away = 11 + (len(lines) - 1) * LINE_HEIGHT / 2
@@ -209,7 +209,7 @@ class Drawing:
             self.block(lines, x, y + (away if "below" in flags else -away))
 
     def stop(self, word: str) -> tuple[str, float | None, float | None]:
-        """An end or a corner of an arrow: the side of the shape that it is at, x and y."""
+        """Returns an end or a corner of an arrow: the side of the shape that it is at, x and y."""
         if place := re.fullmatch(r"([\w-]+)\.([nesw])([+-]\d+)?", word):
             if place[1] not in self.shapes:
                 raise DrawingError(f"no shape is called {place[1]!r}.")
@@ -220,7 +220,8 @@ class Drawing:
         return "", float(x) if x else None, float(y) if y else None
 
     def svg(self) -> str:
-        """The picture. Colors and fonts are attributes, which pass a strict content security policy, and not styles."""
+        """Returns the picture. Colors and fonts are attributes, which pass a strict content security policy, and not
+        styles."""
         label = self.name.split("_")[0]
         size = f'viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" height="{self.height:g}"'
         named = f'role="img" aria-labelledby="{label}-title {label}-about"'
@@ -251,7 +252,7 @@ def _rectangle(shape: Shape, look: str) -> str:
 
 
 def _corners(stops: list[tuple[str, float | None, float | None]]) -> list[Point]:
-    """The points of a line of horizontal and vertical pieces through the stops."""
+    """Returns the points of a line of horizontal and vertical pieces through the stops."""
     side, x, y = stops[0]
     points: list[Point] = [(x or 0.0, y or 0.0)]
     for number, (end, x, y) in enumerate(stops[1:], 1):
@@ -273,7 +274,7 @@ def _corners(stops: list[tuple[str, float | None, float | None]]) -> list[Point]
 
 
 def _rounded(points: list[Point]) -> str:
-    """A path through the points, with rounded corners."""
+    """Returns a path through the points, with rounded corners."""
     path = "M{:g},{:g}".format(*points[0])
     for (x0, y0), (x, y), (x1, y1) in zip(points, points[1:], points[2:], strict=False):
         before, after = max(_distance((x0, y0), (x, y)), 1e-9), max(_distance((x, y), (x1, y1)), 1e-9)
@@ -293,7 +294,7 @@ def _head(before: Point, tip: Point, color: str) -> str:
 
 
 def render(name: str, source: str) -> str:
-    """The SVG of the drawing of a problem. Raises CourseError, which names the line, if it cannot be drawn."""
+    """Returns the SVG of the drawing of a problem. Raises CourseError, which names the line, if it cannot be drawn."""
     drawing = Drawing(name)
     for number, line in enumerate(source.splitlines(), 1):
         if line.strip() and not line.startswith("#"):

@@ -39,7 +39,7 @@ _ENDS_QUOTIENT = {"+", "-", "=", ")", "]", "}", ",", "\\right", "\\qquad", ""}
 
 
 def as_text(latex: str) -> str:
-    """One formula as a line of text, or as two if it is long.
+    """Returns one formula as a line of text, or as two if it is long.
 
     A fraction becomes a quotient, with the parentheses that it then needs.
     """
@@ -53,7 +53,7 @@ def as_text(latex: str) -> str:
 
 
 def _sequence(tokens: deque[str]) -> str:
-    """The text of the tokens up to the end or an unmatched brace."""
+    """Returns the text of the tokens up to the end or an unmatched brace."""
     text = ""
     while tokens and tokens[0] != "}":
         match tokens.popleft():
@@ -73,7 +73,7 @@ def _argument(tokens: deque[str]) -> str:
 
 
 def _atom(first: str, tokens: deque[str]) -> str:
-    """The text of a token and of what belongs to it."""
+    """Returns the text of a token and of what belongs to it."""
     name = first.removeprefix("\\")
     if first == "{":
         inner = _sequence(tokens)
@@ -105,14 +105,14 @@ def _symbol(name: str) -> str:
 
 
 def _script(text: str, letters: dict[str, str], otherwise: str) -> str:
-    """A superscript or subscript in small letters, if it is short and Unicode has them."""
+    """Returns a superscript or subscript in small letters, if it is short and Unicode has them."""
     if len(text) <= _LONGEST_SCRIPT and all(letter in letters for letter in text):
         return "".join(letters[letter] for letter in text)
     return f"_{text}" if otherwise == "[{}]" and text.isidentifier() else otherwise.format(text)
 
 
 def _in_parentheses(text: str, operators: str) -> str:
-    """The text, in parentheses if one of the operators stands in it outside of parentheses."""
+    """Returns the text, in parentheses if one of the operators stands in it outside of parentheses."""
     text, outside = text.strip(), text.strip()
     while (less := re.sub(r"\([^()]*\)", "", outside)) != outside:
         outside = less

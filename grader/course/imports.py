@@ -1,4 +1,4 @@
-"""What the source of a file is without running it: its syntax tree, and the modules that it imports."""
+"""The properties of a source that can be found without running it: its syntax tree, and the modules that it imports."""
 
 import ast
 import re
@@ -18,7 +18,8 @@ _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)[ \t]+import\b|import[ \t]+
 
 
 def syntax_tree(source: str | bytes) -> ast.Module:
-    """`ast.parse`, also where several threads parse. Raises what `ast.parse` raises for a source that is not valid.
+    """Parses a source as `ast.parse` does, also in several threads. Raises what `ast.parse` raises for an invalid
+    source.
 
     Up to 3.11.7, the threads of a Python share one count of how deep a tree is. If the garbage collector lets another
     thread in while a tree is made, the tree is right, but the count is not, and `ast.parse` raises a SystemError
@@ -33,7 +34,7 @@ def syntax_tree(source: str | bytes) -> ast.Module:
 
 
 def parse(text: str) -> ast.Module | None:
-    """The syntax tree of a source; None if it is not valid Python, or too long to parse safely."""
+    """Returns the syntax tree of a source; None if it is not valid Python, or too long to parse safely."""
     if len(text) > _LONGEST_PARSED:
         return None
     try:
@@ -45,7 +46,7 @@ def parse(text: str) -> ast.Module | None:
 
 
 def imported_modules(text: str) -> list[str]:
-    """The course modules that a source imports anywhere, also inside functions.
+    """Returns the course modules that a source imports anywhere, also inside functions.
 
     Where the source does not parse, or is so long that parsing it takes a while, lines that look like imports count:
     its verdict must be about the syntax error, not about a missing module.
@@ -66,7 +67,7 @@ def imported_modules(text: str) -> list[str]:
 
 
 def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> Mapping[str, str]:
-    """The sources of a file and of all course modules that it imports, directly or not, by module name.
+    """Returns the sources of a file and of all course modules that it imports, directly or not, by module name.
 
     `beside` returns the text of a module in the same folder, or None.
     """
@@ -81,8 +82,8 @@ def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> M
 
 @dataclass(frozen=True)
 class ModuleText:
-    """What a module of this distribution imports, anywhere in its code, and its code without comments, docstrings and
-    layout."""
+    """A module of this distribution: the modules that it imports anywhere, and its code without comments, docstrings
+    and layout."""
 
     imports: tuple[str, ...]
     code: str
@@ -114,6 +115,6 @@ def files(names: Iterable[str], root: Path) -> set[Path]:
 
 
 def _file(name: str, root: Path) -> Path | None:
-    """The file of a module below `root`; None if it is elsewhere."""
+    """Returns the file of a module below `root`; None if it is elsewhere."""
     base = root.joinpath(*name.split("."))
     return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)

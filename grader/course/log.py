@@ -35,7 +35,7 @@ PROGRESS = ("graded", "hints", "gave up", "taken")
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the log: what happened, to which problem, and when (ISO 8601, UTC, with microseconds)."""
+    """One line of the log: the event, the problem, and the time (ISO 8601, UTC, with microseconds)."""
 
     id: str
     at: str
@@ -53,17 +53,17 @@ class Entry:
         return self.time.astimezone().date()
 
     def text(self, name: str) -> str:
-        """A fact that is text; empty if it is missing or damaged."""
+        """Returns a fact that is text; empty if it is missing or damaged."""
         value = self.facts.get(name)
         return value if isinstance(value, str) and value.isprintable() else ""
 
     def number(self, name: str) -> int:
-        """A fact that is a whole number from 0; 0 if it is missing or damaged."""
+        """Returns a fact that is a whole number from 0; 0 if it is missing or damaged."""
         value = self.facts.get(name)
         return value if type(value) is int and value >= 0 else 0
 
     def names(self, name: str) -> tuple[str, ...]:
-        """A fact that is a list of texts, without those that are damaged."""
+        """Returns a fact that is a list of texts, without those that are damaged."""
         value = self.facts.get(name)
         return (
             tuple(item for item in value if isinstance(item, str) and item.isprintable())
@@ -80,10 +80,17 @@ class Entry:
 class Progress:
     """A learner's progress on one problem.
 
-    `verdict` and `score` are the best so far, `last_verdict` and `last_score` those of the last grading. Before the
-    first, both verdicts are empty, and a file of an older version has no last ones. `digest` identifies the text that
-    passed, which it did at the time `passed_at` (ISO 8601, UTC) with these `versions`. `mistakes` are the
-    misconceptions that were named.
+    Attributes:
+        verdict: The best verdict so far; empty before the first grading.
+        score: The best score so far.
+        hints: The number of hints seen.
+        given_up: Whether the learner has seen the solution without a pass.
+        last_verdict: The verdict of the last grading; empty before the first, and in a file of an older version.
+        last_score: The score of the last grading.
+        digest: Identifies the text that passed.
+        passed_at: When it passed (ISO 8601, UTC).
+        versions: The versions with which it passed.
+        mistakes: The misconceptions that were named.
     """
 
     verdict: str = ""
@@ -104,13 +111,13 @@ class Progress:
 
     @classmethod
     def decode(cls, row: Any) -> "Progress":
-        """The progress in a row of an old file. A damaged row or value counts as missing."""
+        """Returns the progress in a row of an old file. A damaged row or value counts as missing."""
         values: dict[str, Any] = row if isinstance(row, dict) else {}
         sound = [each.name for each in fields(cls) if _is_sound(values.get(each.name), each.default)]
         return cls(**{name: values[name] for name in sound})
 
     def after(self, entry: Entry) -> "Progress":
-        """The progress after one more entry about the problem. A worse score does not replace a better one."""
+        """Returns the progress after one more entry about the problem. A worse score does not replace a better one."""
         match entry.kind:
             case "graded":
                 return self._graded(entry)
@@ -139,7 +146,8 @@ class Progress:
 
 
 def read(folder: Path) -> list[Entry]:
-    """All entries of a workspace, in order of time, those of an old file included. Damaged lines count as missing."""
+    """Returns all entries of a workspace, in order of time, those of an old file included. Damaged lines count as
+    missing."""
     found = {entry.id: entry for entry in taken(folder)}
     for path in sorted(folder.glob(FILES)):
         with suppress(OSError):
@@ -150,7 +158,7 @@ def read(folder: Path) -> list[Entry]:
 
 @lru_cache(maxsize=8)
 def _read_file(path: Path, modified: int, size: int) -> list[Entry]:
-    """The entries of a file. One command asks for them several times, so they are kept while the file stays the
+    """Returns the entries of a file. One command asks for them several times, so they are kept while the file stays the
     same."""
     try:
         data = files.read_regular(path, _LARGEST)
@@ -160,7 +168,7 @@ def _read_file(path: Path, modified: int, size: int) -> list[Entry]:
 
 
 def parse(text: str) -> list[Entry]:
-    """The entries in the text of a log."""
+    """Returns the entries in the text of a log."""
     lines = [line for line in text.split("\n") if line.startswith("{")]
     try:
         rows = json.loads(f"[{','.join(lines)}]")  # at once, which is much faster
@@ -183,7 +191,7 @@ def append(folder: Path, *entries: Entry) -> None:
 
 
 def entry(kind: str, problem: str = "", **facts: Any) -> Entry:
-    """A new entry, which happened now. Facts that are empty are left out."""
+    """Returns a new entry, which happened now. Facts that are empty are left out."""
     known = {name: value for name, value in facts.items() if value not in ("", None, [], {})}
     return Entry(os.urandom(8).hex(), now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), kind, problem, known)
 
@@ -198,14 +206,14 @@ def set_today(day: date | None) -> None:
 
 
 def now() -> datetime:
-    """The time in the time zone of this machine, on the day that `set_today` set."""
+    """Returns the time in the time zone of this machine, on the day that `set_today` set."""
     time = datetime.now().astimezone()
     return datetime.combine(_today, time.time()).astimezone() if _today else time
 
 
 def taken(folder: Path) -> list[Entry]:
-    """The progress in an old file as entries. Their ids depend on nothing but the file, so two machines take it over
-    once."""
+    """Returns the progress in an old file as entries. Their ids depend on nothing but the file, so two machines take it
+    over once."""
     try:
         stored = json.loads(files.read_regular(folder / OLD, _LARGEST).decode("utf-8"))
     except (OSError, files.NotRegularFileError, ValueError, RecursionError):
@@ -228,7 +236,7 @@ def _old_entry(kind: str, problem: str, facts: dict[str, Any]) -> Entry:
 
 
 def versions() -> str:
-    """The versions with which a file is graded now."""
+    """Returns the versions with which a file is graded now."""
     from importlib.metadata import version  # takes long to import
 
     packages = ", ".join(f"{name} {version(name)}" for name in ("gpt-kata", "jax", "flax"))
@@ -236,7 +244,7 @@ def versions() -> str:
 
 
 def by_problem(entries: Iterable[Entry]) -> dict[str, Progress]:
-    """The progress by problem name."""
+    """Returns the progress by problem name."""
     progress: dict[str, Progress] = {}
     for each in entries:
         if each.problem and each.kind in PROGRESS:
@@ -267,7 +275,8 @@ def _decoded(row: Any) -> Entry | None:
 
 
 def _is_sound(value: Any, default: Any) -> bool:
-    """Whether a stored value can be used: it has the type of the default, is not negative, and can be printed."""
+    """Returns whether a stored value can be used: it has the type of the default, is not negative, and can be
+    printed."""
     if type(value) is not type(default):
         return False
     if isinstance(value, str):

@@ -23,8 +23,8 @@ class ModelOnDisk:
 
 
 def smallest(kinds: Collection[str]) -> ModelOnDisk | None:
-    """The smallest model in the cache whose `model_type` is one of these, with weights in safetensors; None if there is
-    none."""
+    """Returns the smallest model in the cache whose `model_type` is one of these, with weights in safetensors; None if
+    there is none."""
     found = [model for folder in _folders() if (model := _model(folder, kinds))]
     return min(found, key=lambda model: (model.size, model.name), default=None)
 
@@ -39,7 +39,7 @@ def _folders() -> list[Path]:
 
 
 def _model(folder: Path, kinds: Collection[str]) -> ModelOnDisk | None:
-    """The model in a folder of the cache, unless it is of another kind, quantized, incomplete or unreadable."""
+    """Returns the model in a folder of the cache, unless it is of another kind, quantized, incomplete or unreadable."""
     name = _FOLDER.fullmatch(folder.name)
     if name is None:
         return None

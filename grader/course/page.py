@@ -19,7 +19,7 @@ SECTIONS = (
     "Examples",
     "Hints",
 )
-# What makes the explorables of a page move: see the head of the first script.
+# The scripts and the style of a page's explorables: see the head of the first script.
 EXPLORABLES = tuple(
     Path(__file__).with_name(name) for name in ("explorables.js", "explorables_page.js", "explorables.css")
 )
@@ -28,29 +28,29 @@ _EXPLORABLE = re.compile(r"^<!-- explorable: ([\w= .-]+?) -->$", re.MULTILINE)
 
 
 def sections(problem: Problem) -> dict[str, str]:
-    """The text under each second-level heading, in order."""
+    """Returns the text under each second-level heading, in order."""
     parts = re.split(r"^## (.+)\n", page_text(problem), flags=re.MULTILINE)
     return {title.strip(): text.strip() for title, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def hints(problem: Problem) -> list[str]:
-    """The numbered items of the section `Hints`, from a nudge to nearly the answer."""
+    """Returns the numbered items of the section `Hints`, from a nudge to nearly the answer."""
     items = re.split(r"^\d+\. ", sections(problem).get("Hints", ""), flags=re.MULTILINE)[1:]
     return [re.sub(r"^ {3}", "", item.strip(), flags=re.MULTILINE) for item in items]
 
 
 def without_hints(problem: Problem) -> str:
-    """The page up to its hints, which `grade hint` shows one at a time."""
+    """Returns the page up to its hints, which `grade hint` shows one at a time."""
     return page_text(problem).split("\n## Hints\n")[0].strip() + "\n"
 
 
 def for_browser(problem: Problem) -> str:
-    """The page without its hints, as Markdown, with a picture in place of its first text drawing.
+    """Returns the page without its hints, as Markdown, with a picture in place of its first text drawing.
 
-    The picture is drawn from `drawing.txt`, or an author's own `drawing.svg`. It stands inline in a
-    `<figure class="drawing">`, so that it takes the colors of the page around it. A problem with neither keeps its text
-    drawing. An explorable becomes a `<figure class="explorable">` with its still picture `explorable.svg`. Raises
-    CourseError if `drawing.txt` cannot be drawn.
+    The picture is drawn from `drawing.txt`, or an author's own `drawing.svg`. It stands inline in a `<figure
+    class="drawing">`, so that it takes the colors of the page around it. A problem with neither keeps its text drawing.
+    An explorable becomes a `<figure class="explorable">` with its still picture `explorable.svg`. Raises CourseError if
+    `drawing.txt` cannot be drawn.
     """
 
     def explorable(match: re.Match[str]) -> str:
@@ -65,20 +65,20 @@ def for_browser(problem: Problem) -> str:
 
 
 def _drawn(problem: Problem) -> str:
-    """The drawing that the folder of a problem describes; nothing if there is none."""
+    """Returns the drawing that the folder of a problem describes; nothing if there is none."""
     path = problem.folder / drawing.FILE
     return drawing.render(problem.name, text_of(path)) if path.is_file() else ""
 
 
 def _svg(problem: Problem, name: str) -> str:
-    """A picture in the folder of a problem; nothing if there is none."""
+    """Returns a picture in the folder of a problem; nothing if there is none."""
     path = problem.folder / name
     return text_of(path) if path.is_file() else ""
 
 
 def as_text(markdown: str) -> str:
-    """Markdown of a page with its formulas as text, for a terminal, where no explorable can be shown: its table
-    remains."""
+    """Returns the Markdown of a page for a terminal, with its formulas as text. An explorable is replaced by its
+    table."""
     return FORMULAS.sub(
         lambda match: "\n".join(["```text", *map(formulas.as_text, match[1].splitlines()), "```"]),
         re.sub(rf"{_EXPLORABLE.pattern}\n\n", "", markdown, flags=re.MULTILINE),

@@ -1,4 +1,4 @@
-"""The plays of problems: what `play.py` in a problem's folder says of itself. Reads the file, and does not run it."""
+"""The plays of problems, from the constants of `play.py` in a problem's folder. Reads the file, and does not run it."""
 
 import ast
 import shlex
@@ -16,11 +16,14 @@ FILE = "play.py"
 
 @dataclass(frozen=True)
 class Play:
-    """A play: whether it trains, which gives it more time, and the text that it shows unless the learner types another.
+    """A play, as the constants of its file describe it.
 
-    The constants TRAINS and TEXT of the file say so. `text` is None if the play takes no text. MODEL_TYPES are kinds of
-    models, by their `model_type` in config.json, in which MODEL_COMMAND shows the same: a command with `{model}` and
-    `{workspace}`.
+    Attributes:
+        path: The file.
+        trains: TRAINS: whether it trains, which gives it more time.
+        text: TEXT: the text that it shows unless the learner types another; None if it takes no text.
+        models: MODEL_TYPES: kinds of models, by their `model_type` in config.json, in which `command` shows the same.
+        command: MODEL_COMMAND: a command with `{model}` and `{workspace}`.
     """
 
     path: Path
@@ -39,13 +42,12 @@ class Offer:
 
 
 def exists(problem: Problem) -> bool:
-    """Whether a problem has a play. Does not read it."""
+    """Returns whether a problem has a play. Does not read it."""
     return (problem.folder / FILE).is_file()
 
 
 def find(problem: Problem) -> Play | None:
-    """The play of a problem, or None if it has none. Raises CourseError if its constants are not what they should
-    be."""
+    """Returns the play of a problem, or None if it has none. Raises CourseError if its constants are not valid."""
     path = problem.folder / FILE
     if not path.is_file():
         return None
@@ -70,7 +72,7 @@ def find(problem: Problem) -> Play | None:
 
 
 def offer(problem: Problem, file: Path) -> Offer | None:
-    """The command that shows a learner's file in a model on the disk; None if there is no such model, or no such
+    """Returns the offer to run a learner's file in a model on the disk; None if there is no such model, or no such
     command.
 
     `file` must lie in a workspace under the name of the problem, or the command would not find it.
@@ -89,7 +91,7 @@ def offer(problem: Problem, file: Path) -> Offer | None:
 
 
 def required(problem: Problem, text: str | None = None) -> Play:
-    """The play of a problem. Raises UsageError if it has none, or takes no text and gets one."""
+    """Returns the play of a problem. Raises UsageError if it has none, or takes no text and gets one."""
     play = find(problem)
     if play is None:
         raise UsageError(f"Problem {problem.label} has no play here: {problem.folder / FILE} is missing.")

@@ -24,8 +24,7 @@ _END = re.compile(r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bcf\.)(?<!\bvs\.)(?<=[.!?])([
 
 @dataclass(frozen=True)
 class Promise:
-    """A sentence of a page, the check with a case that contains what it promises, and the evidence that the check sees
-    it.
+    """A sentence of a page, the check with a case that contains the promise, and the evidence that the check sees it.
 
     The evidence is a misconception that the check rejects (`broken_by`), or a correct program in another style that
     makes use of a permission (`kept_by`, its file name).
@@ -38,13 +37,13 @@ class Promise:
 
 
 def sentences(markdown: str) -> list[str]:
-    """The sentences outside code blocks, on one line each. Items of lists and cells of tables are sentences of their
-    own."""
+    """Returns the sentences outside code blocks, on one line each. Items of lists and cells of tables are sentences of
+    their own."""
     return [sentence for block in _blocks(_FENCE.sub("\n", markdown)) for sentence in _split(block)]
 
 
 def bullets(markdown: str) -> list[str]:
-    """The items of the outermost lists, on one line each."""
+    """Returns the items of the outermost lists, on one line each."""
     items: list[str] = []
     for line in markdown.splitlines():
         if _ITEM.match(line):
@@ -55,19 +54,19 @@ def bullets(markdown: str) -> list[str]:
 
 
 def promising(problem: Problem) -> list[str]:
-    """The sentences of the page that promise something about inputs, outputs or the code."""
+    """Returns the sentences of the page that promise something about inputs, outputs or the code."""
     texts = page.sections(problem)
     found = [sentence for title in SECTIONS for sentence in sentences(texts.get(title, ""))]
     return [sentence for sentence in dict.fromkeys(found) if _PROMISING.search(_CODE.sub("`", sentence))]
 
 
 def pitfalls(problem: Problem) -> list[str]:
-    """The items of the page's section `Pitfalls`."""
+    """Returns the items of the page's section `Pitfalls`."""
     return bullets(page.sections(problem).get("Pitfalls", ""))
 
 
 def promises(problem: Problem) -> list[Promise]:
-    """The entries of the problem's promises, in order. Raises CourseError if one is broken."""
+    """Returns the entries of the problem's promises, in order. Raises CourseError if one is broken."""
     rows = catalog.misconceptions_file(problem).get("promise", [])
     path = catalog.solution_path(problem).with_suffix(".toml")
     for number, row in enumerate(rows, 1):
@@ -82,12 +81,12 @@ def promises(problem: Problem) -> list[Promise]:
 
 
 def covered(sentence: str, entries: Sequence[Promise]) -> bool:
-    """Whether a promise has an entry."""
+    """Returns whether a promise has an entry."""
     return any(entry.page == sentence for entry in entries)
 
 
 def faults(problem: Problem, entries: Sequence[Promise]) -> Iterator[str]:
-    """What is wrong with the entries themselves, and the promises that have none."""
+    """Yields the faults of the entries, and the promises that have no entry."""
     found = promising(problem)
     without_styles = not (problem.home / STYLES).is_dir()  # an installed course leaves the folder out
     known = {
@@ -109,13 +108,13 @@ def faults(problem: Problem, entries: Sequence[Promise]) -> Iterator[str]:
 
 
 def of_pitfall(bullet: str, misconceptions: Sequence[Misconception]) -> list[Misconception]:
-    """The misconceptions that a pitfall describes."""
+    """Returns the misconceptions that a pitfall describes."""
     return [item for item in misconceptions if any(bullet.startswith(one_line(start)) for start in item.pitfall)]
 
 
 def pitfall_faults(problem: Problem) -> Iterator[str]:
-    """The pitfalls without a misconception, and the misconceptions that name no pitfall of the page, or several at
-    once."""
+    """Yields the pitfalls without a misconception, and the misconceptions that name no pitfall of the page, or several
+    at once."""
     found, misconceptions = pitfalls(problem), catalog.misconceptions(problem)
     for bullet in found:
         if not of_pitfall(bullet, misconceptions):
@@ -130,12 +129,12 @@ def pitfall_faults(problem: Problem) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    """Text with its lines joined, and single blanks."""
+    """Joins the lines of a text, with single blanks."""
     return " ".join(text.split())
 
 
 def _blocks(markdown: str) -> Iterator[str]:
-    """Paragraphs, items of lists, and cells of tables, on one line each."""
+    """Yields paragraphs, items of lists, and cells of tables, on one line each."""
     block: list[str] = []
     for line in [*map(str.strip, markdown.splitlines()), ""]:
         in_table = line.startswith("|")
@@ -151,7 +150,7 @@ def _blocks(markdown: str) -> Iterator[str]:
 
 
 def _split(block: str) -> list[str]:
-    """The sentences of a block. What is code has no end of a sentence in it."""
+    """Returns the sentences of a block. A sentence never ends within code."""
     masked = _CODE.sub(lambda code: "`" * len(code[0]), block)
     ends = [match.end(1) for match in _END.finditer(masked)]
     parts = [block[start:end].strip() for start, end in zip([0, *ends], [*ends, len(block)], strict=True)]

@@ -1,8 +1,8 @@
-"""Creates the files of a new problem or of a whole new course, and lists what its author must still write.
+"""Creates the files of a new problem or of a whole new course, and lists the parts that its author must still write.
 
-The folder `template` is a course of one small problem that works: its entry returns 2 x + 1. A new problem has its
-files, under another name. What is particular to a problem is marked with TODO there, so that `grade verify` has nothing
-else to complain about. A new course has the whole of it, without the marks.
+The folder `template` is a working course of one small problem: its entry returns 2 x + 1. A new problem gets copies of
+its files, under another name. TODO comments mark the parts that are particular to a problem, so that `grade verify` has
+no other complaints. A new course gets copies of the whole template, without the TODO comments.
 """
 
 import json
@@ -56,7 +56,7 @@ def create(word: str, title: str | None = None) -> tuple[ProblemName, list[Path]
 
 
 def texts_of(name: ProblemName, title: str) -> dict[str, str]:
-    """The texts of a new problem's files, by path below the course's folder."""
+    """Returns the texts of a new problem's files, by path below the course's folder."""
     values = {
         EXAMPLE: name,
         EXAMPLE.slug: name.slug,
@@ -86,12 +86,12 @@ def create_course(folder: Path, name: str, title: str | None) -> list[Path]:
 
 
 def finished(text: str) -> str:
-    """A text of the template without its TODOs. What they are about stands below them."""
+    """Returns a text of the template without the lines of its TODO comments. The text that they describe stays."""
     return _TODO_LINE.sub("", text)
 
 
 def template(values: Mapping[str, str]) -> dict[str, str]:
-    """The texts of the template's files, by path. In both, each key of `values` is replaced by its value."""
+    """Returns the texts of the template's files, by path. In both, each key of `values` is replaced by its value."""
     known = re.compile("|".join(re.escape(key) for key in sorted(values, key=len, reverse=True)))
 
     def filled(text: str) -> str:
@@ -102,7 +102,7 @@ def template(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def open_items(problem: Problem) -> list[str]:
-    """What is still to write: a line for each TODO in the problem's files."""
+    """Returns a line for each TODO in the problem's files."""
     items = []
     for path in _source_files(problem):
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
@@ -112,14 +112,14 @@ def open_items(problem: Problem) -> list[str]:
 
 
 def _source_files(problem: Problem) -> list[Path]:
-    """The text files of a problem that an author writes."""
+    """Returns the text files of a problem that an author writes."""
     own = sorted(path for path in problem.folder.glob("*") if path.suffix in (".md", ".py"))
     solution = sorted(problem.home.glob(f"solutions/{problem.name}.*"))
     return [*own, *solution, *catalog.styles(problem)]
 
 
 def _name(word: str) -> ProblemName:
-    """The name of the new problem. Raises UsageError."""
+    """Returns the name of the new problem. Raises UsageError."""
     match = _WORD.fullmatch(word)
     if not match or keyword.iskeyword(match[2]):
         raise UsageError(
@@ -144,7 +144,7 @@ def _name(word: str) -> ProblemName:
 
 
 def _used() -> dict[int, str]:
-    """A name or path for each number that is taken, relative to the course."""
+    """Returns a name or path for each number that is taken, relative to the course."""
     root = selected().root
     existing = (path for folder in (STYLES, "solutions", "problems") for path in (root / folder).glob("*"))
     numbered = ((_NUMBERED.match(path.name), path) for path in existing)
@@ -153,7 +153,7 @@ def _used() -> dict[int, str]:
 
 
 def _title(title: str) -> str:
-    """The title, if it can stand in a docstring and in a heading. Raises UsageError."""
+    """Returns the title, if it can stand in a docstring and in a heading. Raises UsageError."""
     if not title.strip() or not title.isprintable() or '"' in title or "\\" in title:
         raise UsageError(f"{title!r} is not a valid title: write one line without double quotes or backslashes.")
     if len(title) > LONGEST_TITLE:

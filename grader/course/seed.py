@@ -10,7 +10,7 @@ from commandline.errors import UsageError
 
 
 def read_seed(file: Path) -> int:
-    """The seed that a file stands for: 128 bits of a hash of its text. Raises UsageError."""
+    """Returns the seed that a file stands for: 128 bits of a hash of its text. Raises UsageError."""
     try:
         text = file.read_bytes().strip()
     except OSError as error:

@@ -24,7 +24,8 @@ _TRUSTED = "courses"  # which are trusted by their folders
 
 
 def selected() -> Course:
-    """The course that this process works on. Raises UsageError if there is none, CourseError if it is not sound."""
+    """Returns the course that this process works on. Raises UsageError if there is none, CourseError if it is not
+    sound."""
     return _read(os.environ.get(VARIABLE, ""))
 
 
@@ -63,7 +64,7 @@ def select(word: str | None, named: str) -> None:
 
 
 def find(word: str) -> Path:
-    """The folder of a course, by its path or by the name of an installed one. Raises UsageError."""
+    """Returns the folder of a course, by its path or by the name of an installed one. Raises UsageError."""
     known = {} if os.path.isabs(word) else installed()
     if word in known:
         return known[word]
@@ -77,7 +78,8 @@ def find(word: str) -> Path:
 
 
 def installed() -> Mapping[str, Path]:
-    """The folders of the installed courses, by name: those of packages in the entry point group `gpt_kata.courses`.
+    """Returns the folders of the installed courses, by name: those of packages in the entry point group
+    `gpt_kata.courses`.
 
     The value of an entry point is the package that is the course's folder. It is not imported.
     """
@@ -94,12 +96,12 @@ def installed() -> Mapping[str, Path]:
 
 
 def name_of(folder: Path) -> str:
-    """How to select the course in a folder: its name if it is installed, else the path."""
+    """Returns the name that selects the course in a folder: its own if it is installed, else the path."""
     return next((name for name, root in installed().items() if root == folder), str(folder))
 
 
 def secret_folders() -> tuple[Path, ...]:
-    """The folders that no submission may read: those of the selected course and of all installed ones."""
+    """Returns the folders that no submission may read: those of the selected course and of all installed ones."""
     return _secret_folders(selected().root)
 
 

@@ -34,8 +34,8 @@ _QUIET = hypothesis.settings(
 
 
 def shrink(problem: Problem, failing: Case, seed: int, fails: Callable[[Case], bool], seconds: float) -> Case:
-    """The smallest case for which `fails` is true that a search of about `seconds` reaches; `failing` if none is
-    smaller."""
+    """Returns the smallest case for which `fails` is true that a search of about `seconds` reaches; `failing` if none
+    is smaller."""
     end, smallest = monotonic() + seconds, failing
 
     def still_fails(case: Case) -> bool:
@@ -70,7 +70,7 @@ def _cases(problem: Problem, group: str, seed: int) -> st.SearchStrategy[Case]:
 
 
 def _weight(case: Case) -> tuple[Any, ...]:
-    """The order of cases by simplicity: numbers in arrays, then sizes, then the seed."""
+    """Returns the order of cases by simplicity: numbers in arrays, then sizes, then the seed."""
     numbers = sum(getattr(value, "size", 1) for value in case.values.values())
     return (numbers, sum(case.sizes.values()), case.seed)
 

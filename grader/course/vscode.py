@@ -1,5 +1,5 @@
-"""What VS Code reads in a workspace: a task that grades at every save, tests for the Test Explorer, recommended
-extensions."""
+"""The files that VS Code reads in a workspace: a task that grades at every save, tests for the Test Explorer,
+recommended extensions."""
 
 import json
 import os
@@ -38,7 +38,8 @@ _EXTENSIONS = ["ms-python.python"]  # none that nobody has published: its name c
 
 
 def contents() -> Mapping[str, tuple[dict[str, Any], tuple[str, ...]]]:
-    """Each file by its name in FOLDER: what it says, and the texts without which one that is there lacks something."""
+    """Returns the files of FOLDER by name: the content to write, and the strings that an existing file must contain to
+    need no advice."""
     settings = {
         _PYTHON: sys.executable,
         "python.testing.pytestEnabled": True,
@@ -52,8 +53,8 @@ def contents() -> Mapping[str, tuple[dict[str, Any], tuple[str, ...]]]:
 
 
 def add(workspace: Path) -> tuple[list[Path], dict[Path, list[str]]]:
-    """Writes the files that are missing. Returns the new paths, and what those of the learner lack. Raises
-    UsageError."""
+    """Writes the files that are missing. Returns the new paths, and by path the strings that the learner's files lack.
+    Raises UsageError."""
     created, lacking = list[Path](), dict[Path, list[str]]()
     for name, (value, needed) in contents().items():
         path = workspace / FOLDER / name
@@ -66,7 +67,7 @@ def add(workspace: Path) -> tuple[list[Path], dict[Path, list[str]]]:
 
 
 def _text(path: Path) -> str:
-    """A file of the learner, which may hold comments and so need not be JSON. Empty if it cannot be read."""
+    """Returns a file of the learner, which may hold comments and so need not be JSON. Empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

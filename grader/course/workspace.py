@@ -24,7 +24,7 @@ _ATTRIBUTES = f"{log.FILE} merge=union\n"
 
 
 class Standing(NamedTuple):
-    """Where a learner stands with one problem now: in words, empty before the first grading, and in points."""
+    """A learner's current standing in one problem: `state` in words, empty before the first grading, and the points."""
 
     state: str
     points: int
@@ -47,7 +47,7 @@ class Workspace:
 
     def start(self) -> tuple[list[Path], list[Path]]:
         """Adds every stub and page that is missing, and replaces the pages that have changed since they were written.
-        Adds what tells AI assistants to tutor, unless the folder has instructions for them.
+        Adds the files that instruct AI assistants to tutor, unless the folder has instructions for them.
 
         Returns the new paths, and the pages that were not replaced because the learner may have edited them.
         """
@@ -91,7 +91,8 @@ class Workspace:
         return created, kept
 
     def _instruct_assistants(self) -> list[Path]:
-        """Writes what tells AI assistants to tutor, unless the folder has instructions. Returns the new paths."""
+        """Writes the files that instruct AI assistants to tutor, unless the folder has instructions. Returns the new
+        paths."""
         if os.path.lexists(self.folder / assistants.INSTRUCTIONS):
             return []
         texts = {self.folder / name: text for name, text in assistants.files().items()}
@@ -102,7 +103,7 @@ class Workspace:
         return missing
 
     def entries(self) -> list[Entry]:
-        """Everything that the log knows, in order of time."""
+        """Returns all entries of the log, in order of time."""
         return log.read(self.folder)
 
     def note(self, *entries: Entry) -> None:
@@ -111,7 +112,7 @@ class Workspace:
             log.append(self.folder, *entries)
 
     def record(self, kind: str, problem: str = "", **facts: Any) -> Entry:
-        """Adds what happened now to the log, as `log.entry` takes it. Raises UsageError."""
+        """Adds an event, which happened now, to the log, with the arguments of `log.entry`. Raises UsageError."""
         new = log.entry(kind, problem, **facts)
         self.note(new)
         return new
@@ -144,11 +145,11 @@ class Workspace:
         return next((entry.text("course") for entry in reversed(self.entries()) if entry.kind == "started"), "")
 
     def progress(self) -> dict[str, Progress]:
-        """Progress by problem name. Damaged entries count as missing."""
+        """Returns the progress by problem name. Damaged entries count as missing."""
         return log.by_problem(self.entries())
 
     def hints_seen(self, problem: Problem) -> int:
-        """How many of the problem's hints the learner has seen."""
+        """Returns the number of the problem's hints that the learner has seen."""
         return min(self.progress().get(problem.name, Progress()).hints, len(page.hints(problem)))
 
     def remember(
@@ -198,8 +199,8 @@ class Workspace:
         )
 
     def digest(self, problem: Problem) -> str:
-        """A hash of the problem's file and of the course modules in the folder that it imports. Empty if there is no
-        file."""
+        """Returns a hash of the problem's file and of the course modules in the folder that it imports. Empty if there
+        is no file."""
 
         def text(name: str) -> str | None:
             try:
@@ -211,16 +212,16 @@ class Workspace:
         return "" if source is None else digest_of(imports.with_imports(problem.name, source, text))
 
     def standings(self) -> dict[str, Standing]:
-        """Where the learner stands with each problem of the course, by name."""
+        """Returns the learner's standing in each problem of the course, by name."""
         progress = self.progress()
         return {problem.name: self._standing(problem, progress) for problem in catalog.problems()}
 
     def standing(self, problem: Problem) -> Standing:
-        """Where the learner stands with a problem, as far as that is known without grading again."""
+        """Returns the learner's standing in a problem, as far as it is known without grading again."""
         return self._standing(problem, self.progress())
 
     def next_problem(self, after: Problem | None = None) -> Problem | None:
-        """The first problem after this one that is not passed, else the first of all; None if all others are.
+        """Returns the first problem after this one that is not passed, else the first of all; None if all others are.
 
         Once a problem of another part is attempted, those of an optional part come last.
         """
@@ -234,7 +235,7 @@ class Workspace:
         return next(iter(in_turn), None)
 
     def instead_of(self, problem: Problem) -> Problem | None:
-        """The first required problem that is not passed, if this one is optional; otherwise None."""
+        """Returns the first required problem that is not passed, if this one is optional; otherwise None."""
         if not catalog.is_optional(problem):
             return None
         progress = self.progress()
@@ -252,8 +253,10 @@ class Workspace:
         return Standing("reset" if last == "NOT ATTEMPTED" else "broken", points, False)
 
     def reset(self, problem: Problem) -> Path | None:
-        """Puts the stub back in the place of the learner's file. Returns the path that the old file is kept at, under a
-        new name with a number; None if there was nothing to keep. Raises UsageError."""
+        """Replaces the learner's file by the stub. Raises UsageError.
+
+        Returns the path to which the old file was moved, a new name with a number; None if there was nothing to keep.
+        """
         kept = None if self.add(problem) else self.put(problem, catalog.stub_text(problem))
         if kept:
             self.remember(problem, verdict="NOT ATTEMPTED", score=0)
@@ -280,7 +283,7 @@ class Workspace:
         return kept
 
     def _page_digests(self) -> dict[str, str]:
-        """A hash of each page as the course wrote it, by problem name."""
+        """Returns a hash of each page as the course wrote it, by problem name."""
         digests: dict[str, str] = {}
         for entry in self.entries():
             pages = entry.facts.get("pages") if entry.kind == "started" else None
@@ -290,7 +293,7 @@ class Workspace:
 
 
 def find(folder: str | None) -> Workspace:
-    """The workspace: the given folder, else the current one or the nearest one above it that has progress, else
+    """Returns the workspace: the given folder, else the current one or the nearest one above it that has progress, else
     `attempts`.
 
     Below the course's own folder, that is its `attempts` if it has progress.
@@ -307,7 +310,7 @@ def find(folder: str | None) -> Workspace:
 
 
 def digest_of(sources: Mapping[str, str]) -> str:
-    """A hash of a submission: of the texts of a file and of the course modules that it imports, by name."""
+    """Returns a hash of a submission: of the texts of a file and of the course modules that it imports, by name."""
     return _digest(json.dumps(dict(sources), sort_keys=True))
 
 
@@ -316,7 +319,7 @@ def _has_progress(folder: Path) -> bool:
 
 
 def _read(path: Path) -> str | None:
-    """The text of a file, or None if there is none. Raises NotRegularFileError."""
+    """Returns the text of a file, or None if there is none. Raises NotRegularFileError."""
     try:
         return files.read_regular(path, _LARGEST).decode("utf-8", "replace").replace("\r\n", "\n")
     except FileNotFoundError:

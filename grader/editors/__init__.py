@@ -2,6 +2,5 @@
 imports it.
 
 `tutor.py` answers an assistant in text, and `tutor_server.py` serves that over the Model Context Protocol.
-`language.py` says what an editor shows of a file, and `language_server.py` serves that over the Language Server
-Protocol.
+`language.py` describes a file for an editor, and `language_server.py` serves that over the Language Server Protocol.
 """

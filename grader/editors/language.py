@@ -1,5 +1,5 @@
-"""What an editor shows of a learner's file: the verdict at a line, what an entry takes and returns, points. Knows no
-protocol."""
+"""The information that an editor shows about a learner's file: the verdict at a line, the inputs and output of an
+entry, points. Independent of the protocol."""
 
 import ast
 import contextlib
@@ -35,7 +35,7 @@ class Learner:
         self._queue = GradeQueue(self._judge)
         self._asked: dict[Path, Future[Report | None]] = {}  # the latest grading of each file
         self._reports: dict[Path, Report] = {}
-        self._hints: dict[Path, int] = {}  # how many were shown
+        self._hints: dict[Path, int] = {}  # the number of hints shown
         self._pages: tempfile.TemporaryDirectory[str] | None = None
 
     def close(self) -> None:
@@ -45,7 +45,7 @@ class Learner:
         self._judge.close()
 
     def problem(self, path: Path) -> Problem | None:
-        """The problem that a file is about, by its name."""
+        """Returns the problem that a file is about, by its name."""
         return catalog.load(path.stem) if path.suffix == ".py" and path.stem in catalog.names() else None
 
     def grade(self, path: Path) -> "Future[Report | None]":
@@ -70,7 +70,7 @@ class Learner:
                 future.set_result(None)
 
     def points(self, path: Path) -> tuple[int, str]:
-        """The line of the first entry, and where the learner stands, in words."""
+        """Returns the line of the first entry, and the learner's standing in words."""
         problem = self._required(path)
         standing = Workspace(path.parent).standing(problem)
         state = f", {standing.state}" if standing.state else ""
@@ -79,7 +79,7 @@ class Learner:
         ), f"{standing.points} of {problem.points} points{state}"
 
     def hover(self, path: Path, word: str) -> str:
-        """What the page says about an entry, as Markdown: its signature, inputs and output. Empty for other words."""
+        """Returns the page's text on an entry, as Markdown: its signature, inputs and output. Empty for other words."""
         problem = self.problem(path)
         if problem is None or word not in [entry.name for entry in problem.entries]:
             return ""
@@ -89,7 +89,8 @@ class Learner:
         return page.as_text("\n\n".join([f"```python\n{code}\n```", *said]))
 
     def hint(self, path: Path) -> str:
-        """The next hint, which is recorded as one that the learner has seen if the file is that of a workspace."""
+        """Returns the next hint, which is recorded as one that the learner has seen if the file is that of a
+        workspace."""
         problem, space = self._required(path), Workspace(path.parent)
         hints, seen = page.hints(problem), max(space.hints_seen(problem), self._hints.get(path, 0))
         self._hints[path] = number = min(seen + 1, len(hints))
@@ -98,7 +99,7 @@ class Learner:
         return page.as_text(f"Hint {number} of {len(hints)}: {hints[number - 1]}")
 
     def page(self, path: Path) -> Path:
-        """The file with the page, in the workspace. Raises UsageError if there is none."""
+        """Returns the file with the page, in the workspace. Raises UsageError if there is none."""
         problem = self._required(path)
         found = path.parent / "pages" / f"{problem.name}.md"
         if not found.is_file():
@@ -106,7 +107,7 @@ class Learner:
         return found
 
     def has_failing_case(self, path: Path) -> bool:
-        """Whether the last verdict on the file shows a failing case."""
+        """Returns whether the last verdict on the file shows a failing case."""
         report = self._reports.get(path)
         return report is not None and report.counterexample is not None
 
@@ -115,12 +116,13 @@ class Learner:
         return script.write_beside(path, script.Tried.of(self._last_report(path)))[0]
 
     def report(self, path: Path) -> Path:
-        """The last verdict on the file as a web page with heat maps, in a temporary folder."""
+        """Returns the last verdict on the file as a web page with heat maps, in a temporary folder."""
         report = self._last_report(path)
         return self._write(f"verdict_p{report.problem.label}.html", html_report.document(report))
 
     def play(self, path: Path) -> Path:
-        """Plays the file in a trained model. What it shows as a web page, in a temporary folder."""
+        """Plays the file in a trained model. Returns the path of a web page with the exhibits, in a temporary
+        folder."""
         problem = self._required(path)
         plays.required(problem)
         try:
@@ -141,7 +143,7 @@ class Learner:
         return target
 
     def _last_report(self, path: Path) -> Report:
-        """The last verdict on the file, which is graded if there is none."""
+        """Returns the last verdict on the file, which is graded if there is none."""
         self._required(path)
         asked = self._asked.get(path)
         known = asked.result() if asked and not asked.done() else self._reports.get(path)
@@ -175,7 +177,7 @@ class _Judge:
             self._resident.supersede(submission)
 
     def workers(self) -> "contextlib.AbstractContextManager[Workers]":
-        """What starts the worker of a play."""
+        """Returns a context manager that provides the worker of a play."""
         return contextlib.nullcontext(self._resident) if self._resident else grade_file.fork_server()
 
     def close(self) -> None:
@@ -188,7 +190,7 @@ def _is_in_workspace(path: Path) -> bool:
 
 
 def _signature(stub: str, name: str) -> str:
-    """The heads of an entry in the stub: of a function, or of a class and its methods, with the shapes in their
+    """Returns the heads of an entry in the stub: of a function, or of a class and its methods, with the shapes in their
     annotations."""
     tree = imports.parse(stub)
     node = next((each for each in tree.body if getattr(each, "name", "") == name), None) if tree else None

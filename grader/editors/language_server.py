@@ -1,4 +1,4 @@
-"""`grade lsp`: what an editor shows of a learner's file, over the Language Server Protocol. Nothing is sent anywhere
+"""`grade lsp`: the verdict on a learner's file in an editor, over the Language Server Protocol. Sends nothing anywhere
 else."""
 
 import asyncio
@@ -22,7 +22,7 @@ HINT, PLAY, PAGE, REPORT, TRY = (f"gpt-kata.{name}" for name in ("hint", "play",
 
 
 def server() -> LanguageServer:
-    """The server, for the files of any workspace of the selected course."""
+    """Returns the server, for the files of any workspace of the selected course."""
     learner, showing = Learner(), asyncio.Lock()
     made = LanguageServer("gpt-kata", version("gpt-kata"))
 
@@ -30,8 +30,8 @@ def server() -> LanguageServer:
         made.window_show_message(types.ShowMessageParams(type=kind, message=text))
 
     async def told(work: Callable[..., Any], *args: Any) -> Any:
-        """What a function returns, computed in a thread, or what its future holds. Its errors are shown to the
-        learner."""
+        """Calls `work` in a thread and returns its result, or the result of the future that it returns. Shows its
+        errors to the learner, and then returns None."""
         try:
             made = await asyncio.to_thread(work, *args)
             return await asyncio.wrap_future(made) if isinstance(made, Future) else made
@@ -140,7 +140,7 @@ def _diagnostic(finding: Finding) -> types.Diagnostic:
 
 
 def _line(number: int) -> types.Range:
-    """A whole line, by its number from 1."""
+    """Returns a whole line, by its number from 1."""
     return types.Range(types.Position(number - 1, 0), types.Position(number - 1, 1000))
 
 

@@ -23,7 +23,7 @@ _RECORDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_wo
 
 
 def server(space: Workspace) -> MCPServer:
-    """The server for a workspace: its tools, a resource for each page, and the prompt `tutor`."""
+    """Returns the server for a workspace: its tools, a resource for each page, and the prompt `tutor`."""
     tutor = Tutor(space)
     made = MCPServer(
         "gpt-kata",
@@ -99,7 +99,7 @@ def server(space: Workspace) -> MCPServer:
 
 
 def _in_words(answer: Callable[_Arguments, str]) -> Callable[_Arguments, str]:
-    """The function, with each error for people as a message to the assistant."""
+    """Returns the function, with each error for people as a message to the assistant."""
 
     @wraps(answer)
     def told(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> str:

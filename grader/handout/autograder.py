@@ -47,7 +47,7 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def graded(python: Path, space: Path, label: str) -> dict[str, Any]:
-    """The result of one problem. Exits if it cannot be graded."""
+    """Returns the result of one problem. Exits if it cannot be graded."""
     done = run(space.parent, python, "-m", "grader", "--workspace", space, "problem", label, "--format", "classroom50")
     if done.returncode not in (0, 1):  # passed, not passed
         sys.exit(f"problem {label} could not be graded")
@@ -56,13 +56,13 @@ def graded(python: Path, space: Path, label: str) -> dict[str, Any]:
 
 
 def merged(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """One result for all problems."""
+    """Returns one result for all problems."""
     totals = {key: sum(result[key] for result in results) for key in ("score", "max-score")}
     return {**results[0], **totals, "tests": [test for result in results for test in result["tests"]]}
 
 
 def release_body(result: dict[str, Any]) -> str:
-    """The text of the release: a table of the checks, then why those that failed did."""
+    """Returns the text of the release: a table of the checks, then why those that failed did."""
     lines = [f"### {result['score']} of {result['max-score']} points", "", "| Check | | Points |", "|---|---|---|"]
     for test in result["tests"]:
         word = "passed" if test["passed"] else "failed"

@@ -91,9 +91,9 @@ def gradescope(
 ) -> None:
     """Writes the zip file of an autograder for these problems. Without a seed file, it gets a new random seed.
 
-    `reveal` is what learners are told, and `after_due` what Gradescope shows them after its due date, as in `grade
+    `reveal` is how much learners see, and `after_due` how much Gradescope shows them after its due date, as in `grade
     batch`. Raises UsageError if the archive exists or cannot be written, if the seed file is unusable, or if
-    `after_due` tells less.
+    `after_due` reveals less.
     """
     require_more(reveal, after_due)
     if archive.exists():
@@ -167,7 +167,7 @@ def classroom50(directory: Path, problems: Sequence[Problem]) -> Iterator[str]:
 
 
 def _archived(folder: Path) -> int:
-    """The size of a folder as a compressed archive, in bytes."""
+    """Returns the size of a folder as a compressed archive, in bytes."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as archive:
         archive.add(folder, ".")
@@ -175,9 +175,10 @@ def _archived(folder: Path) -> int:
 
 
 def _course(problems: Sequence[Problem]) -> Iterator[tuple[str, bytes]]:
-    """The path and the content of each file of the course that a grader of these problems needs.
+    """Yields the path and the content of each file of the course that a grader of these problems needs.
 
-    Of GPT Kata's solutions, only theirs and those that they import. A course of its own may include any of them.
+    Of GPT Kata's solutions, only those of these problems and of their imports. Any other course may include all of its
+    files.
     """
     yield project.PROJECT_FILE, project.project_file(_PACKAGES).encode()  # the repository's names more packages
     yield project.LICENSE, project.license_text().encode()
@@ -192,7 +193,7 @@ def _course(problems: Sequence[Problem]) -> Iterator[tuple[str, bytes]]:
 
 
 def _files(root: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """The path and the content of files, and of each file in folders, below a root folder."""
+    """Yields the path and the content of files, and of each file in folders, below a root folder."""
     for path in (path for name in names for path in (root / name, *sorted((root / name).rglob("*")))):
         if path.is_file() and path.suffix != ".pyc":
             yield path.relative_to(root).as_posix(), path.read_bytes()

@@ -42,7 +42,7 @@ def hand_out(
 
 
 def read_learners(path: Path) -> list[str]:
-    """The learners in a text file, one in a line. Raises UsageError if one cannot be the name of a folder."""
+    """Returns the learners in a text file, one in a line. Raises UsageError if one cannot be the name of a folder."""
     try:
         names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:

@@ -35,14 +35,14 @@ the cell below, which grades it. `%hint {label}` gives a hint, and `%progress` s
 
 
 def export(directory: Path, problems: Sequence[Problem], install: str | None) -> Iterator[str]:
-    """Writes a notebook for each problem, named as its module, so that `grade batch` takes it in. Yields lines for the
+    """Writes a notebook for each problem, named as its module, so that `grade batch` accepts it. Yields lines for the
     terminal.
 
-    A file that exists is left alone. `install` is what `%pip install` installs: the package of the shipped course
+    Leaves a file that exists alone. `install` is the argument of `%pip install`: the package of the shipped course
     unless given.
 
-    Raises UsageError if a notebook cannot be written, or if a course is selected that is not installed under a name or
-    that nothing is said to install.
+    Raises UsageError if a notebook cannot be written, or if the selected course is neither installed under a name nor
+    given by `install`.
     """
     course = selection.selected().root
     name = "" if course == ROOT else selection.name_of(course)
@@ -60,8 +60,8 @@ def export(directory: Path, problems: Sequence[Problem], install: str | None) ->
 
 
 def notebook(problem: Problem, install: str, course: str = "") -> dict[str, Any]:
-    """The notebook of a problem, as nbformat 4.5 has it. `course` is the name of another course than the shipped
-    one."""
+    """Returns the notebook of a problem, as nbformat 4.5 has it. `course` is the name of another course than the
+    shipped one."""
     select = f"%env {selection.VARIABLE}={course}\n" if course else ""
     cells = [
         _cell("code", "install", _INSTALL.format(install=install, course=select)),
@@ -83,7 +83,8 @@ def _cell(kind: str, name: str, text: str) -> dict[str, Any]:
 
 
 def _page(problem: Problem) -> str:
-    """The page for a Markdown cell: formulas as MathJax reads them, and drawings as text, which no notebook strips."""
+    """Returns the page for a Markdown cell: formulas as MathJax reads them, and drawings as text, which no notebook
+    strips."""
     return page.FORMULAS.sub(
         lambda match: "\n\n".join(f"$${line}$$" for line in match[1].strip().splitlines()), page.without_hints(problem)
     )

@@ -44,7 +44,8 @@ def pack(
 
 @contextmanager
 def new_folder(directory: Path) -> Iterator[Path]:
-    """A temporary folder to fill, which becomes `directory` at the end. After an exception nothing is left of it.
+    """Yields a temporary folder to fill, which becomes `directory` at the end. After an exception nothing is left of
+    it.
 
     Raises UsageError if `directory` exists and is not empty, or cannot be written.
     """
@@ -110,7 +111,7 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
 
 
 def _copy(problem: Problem, target: Path) -> None:
-    """Copies the folder of a problem; it builds on what it builds on in the selected course."""
+    """Copies the folder of a problem. The copy builds on the same problems as in the selected course."""
     shutil.copytree(problem.folder, target, ignore=_LEFT_OUT)
     definition = target / "problem.py"
     text = catalog.text_of(definition)

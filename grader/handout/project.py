@@ -36,12 +36,12 @@ class Metadata:
 
 
 def in_repository() -> bool:
-    """Whether the course runs from its repository, or from another folder with a project file."""
+    """Returns whether the course runs from its repository, or from another folder with a project file."""
     return (ROOT / PROJECT_FILE).is_file()
 
 
 def metadata() -> Metadata:
-    """The metadata in the repository's project file, else in the installed distribution. Raises CourseError."""
+    """Returns the metadata in the repository's project file, else in the installed distribution. Raises CourseError."""
     if in_repository():
         project = tomllib.loads((ROOT / PROJECT_FILE).read_text(encoding="utf-8"))["project"]
         return Metadata(
@@ -67,8 +67,7 @@ def _for_users(extras: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
 
 
 def project_file(packages: Sequence[str], beside: str = "") -> str:
-    """The project file of a copy with these packages. A wheel of it also has what is in the folder `beside`, next to
-    them."""
+    """Returns the project file of a copy with these packages. Its wheel also contains the folder `beside`."""
     course = metadata()
     return tomli_w.dumps({
         "build-system": BUILD_SYSTEM,
@@ -90,12 +89,12 @@ def project_file(packages: Sequence[str], beside: str = "") -> str:
 
 
 def _of(entries: Mapping[str, str], packages: Sequence[str]) -> dict[str, str]:
-    """The entry points that lead to these packages."""
+    """Returns the entry points that lead to these packages."""
     return {name: entry for name, entry in entries.items() if entry.split(".")[0] in packages}
 
 
 def license_text() -> str:
-    """The text of the license. Raises CourseError if it is missing."""
+    """Returns the text of the license. Raises CourseError if it is missing."""
     if in_repository():
         return (ROOT / LICENSE).read_text(encoding="utf-8")
     text = _installed().read_text(f"licenses/{LICENSE}")

@@ -38,11 +38,11 @@ class Group:
                         self.controllers.add(controller)
 
     def join_files(self) -> tuple[Path, ...]:
-        """The files to which a process writes 0 to join the group."""
+        """Returns the files to which a process writes 0 to join the group."""
         return tuple(folder / "cgroup.procs" for folder in self.folders)
 
     def ran_out_of_memory(self) -> bool:
-        """Whether the kernel killed a member because the group reached its memory limit."""
+        """Returns whether the kernel killed a member because the group reached its memory limit."""
         for folder in self.folders:
             for name in ("memory.events", "memory.oom_control"):
                 with contextlib.suppress(OSError, ValueError):
@@ -74,7 +74,7 @@ def _sweep(parent: Path) -> None:
 
 
 def _parents() -> Iterator[tuple[Path, set[str]]]:
-    """The cgroups of this process in which a group can be created, with the controllers that it would have."""
+    """Yields the cgroups of this process in which a group can be created, with the controllers that it would have."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)

@@ -66,8 +66,8 @@ def confine(launch: Launch, *, namespaced: bool) -> Isolation:
 
 
 def readable(hidden: tuple[Path, ...]) -> list[Path]:
-    """The paths that Python, JAX and XLA read while they run, without the hidden folders. The grader is not among
-    them."""
+    """Returns the paths that Python, JAX and XLA read while they run, without the hidden folders. The grader is not
+    among them."""
     return [*_system_files(hidden), *(Path("/proc", name) for name in _PROC)]
 
 
@@ -98,12 +98,12 @@ _PROC = ("self", "cpuinfo", "meminfo", "stat", "filesystems", "sys/vm", "sys/ker
 
 
 def root_files(hidden: tuple[Path, ...]) -> list[Path]:
-    """The paths of the system that a worker's root folder contains."""
+    """Returns the paths of the system that a worker's root folder contains."""
     return [*_system_files(hidden), Path("/dev/null"), Path("/dev/full")]
 
 
 def writable(launch: Launch, *, namespaced: bool) -> list[Path]:
-    """The paths that a submission may write to: its scratch folders.
+    """Returns the paths that a submission may write to: its scratch folders.
 
     /dev/shm is one of them where it is the worker's own. Elsewhere, files would remain there.
     """
@@ -112,7 +112,7 @@ def writable(launch: Launch, *, namespaced: bool) -> list[Path]:
 
 
 def _without(folder: Path, hidden: Path) -> list[Path]:
-    """Paths that together cover `folder` except `hidden`, because a Landlock rule can only allow."""
+    """Returns the paths that together cover `folder` except `hidden`, because a Landlock rule can only allow."""
     real = folder.resolve()  # a rule for a symbolic link would allow what it points to
     if real == hidden:
         return []
@@ -122,7 +122,7 @@ def _without(folder: Path, hidden: Path) -> list[Path]:
 
 
 def _can_read(folder: Path) -> bool:
-    """Whether any file below a folder can be read."""
+    """Returns whether any file below a folder can be read."""
     for path in folder.rglob("*.*"):
         with contextlib.suppress(OSError):
             path.open("rb").close()
@@ -131,8 +131,8 @@ def _can_read(folder: Path) -> bool:
 
 
 def _become_other_user(number: int) -> bool:
-    """Becomes another user if this process is root's. Only in a root folder of its own, and if any user can read Python
-    there."""
+    """Changes this process to another user if it is root's. Only in a root folder of its own, and if any user can read
+    Python there."""
     if os.geteuid() != 0 or not _is_for_all():
         return False
     user = _HIGHEST_USER - number % _USERS  # no other running worker has it
@@ -147,7 +147,8 @@ def _become_other_user(number: int) -> bool:
 
 
 def _is_for_all() -> bool:
-    """Whether any user can read this Python and its packages. An environment in a private folder is root's alone."""
+    """Returns whether any user can read this Python and its packages. An environment in a private folder is root's
+    alone."""
     folders = (sys.prefix, sys.base_prefix, sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"))
     files = (os.__file__, getattr(sys.modules.get("jax"), "__file__", None) or os.__file__)
     wanted = [(folder, 0o005) for folder in folders] + [(file, 0o004) for file in files]
@@ -175,7 +176,7 @@ def _limit(limits: Limits, other_user: bool) -> None:
 
 
 def _tasks() -> int:
-    """The number of processes and threads of this user that are visible in /proc."""
+    """Returns the number of processes and threads of this user that are visible in /proc."""
     count = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -22,8 +22,13 @@ class Limits:
 class Job:
     """The work that a worker is started for.
 
-    `folder` is that of the problem's definition. No process that runs a submission can read the folders that are
-    `hidden`. `extension` names a module whose `prepare(problem)` returns what answers requests of the kind `stream`.
+    Attributes:
+        folder: The folder of the problem's definition.
+        devices: The number of devices.
+        limits: The limits of resources.
+        hidden: The folders that no process that runs a submission can read.
+        extension: The name of a module. Its `prepare(problem)` returns the function that answers requests of the kind
+            `stream`.
     """
 
     folder: Path
@@ -37,9 +42,15 @@ class Job:
 class Launch:
     """The first message to a worker: its job, and the processes and folders around it.
 
-    `judge` is the judge's process id. `without` names layers of isolation to leave out, for tests of what the others
-    stop. A process joins the cgroup by writing a 0 to each of `cgroup_files`; `controllers` are those in force there.
-    `number` differs between workers that run at the same time. A `spare` one warms up before its first request.
+    Attributes:
+        job: The job.
+        scratch: The scratch folder.
+        judge: The judge's process id.
+        without: The layers of isolation to leave out, for tests of what the others stop.
+        cgroup_files: The files to which a process writes 0 to join the cgroup.
+        controllers: The controllers that are active in the cgroup.
+        number: Differs between workers that run at the same time.
+        spare: Whether the worker warms up before its first request.
     """
 
     job: Job
@@ -52,7 +63,7 @@ class Launch:
     spare: bool = False
 
     def encode(self) -> dict[str, Any]:
-        """The message as JSON values."""
+        """Returns the message as JSON values."""
         return {
             "job": {
                 **asdict(self.job),
@@ -70,7 +81,7 @@ class Launch:
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Launch:
-        """The message from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
+        """Returns the message from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
         job = fields["job"]
         return cls(
             Job(**{

@@ -1,7 +1,7 @@
 """Linux Landlock through ctypes: limits this process and its children to certain files, and denies them TCP.
 
-See landlock(7). Needs no privileges. It binds the calling thread and what that thread starts, so this process must have
-only one thread.
+See landlock(7). Needs no privileges. It binds the calling thread and its later children, so this process must have only
+one thread.
 """
 
 import os
@@ -25,7 +25,7 @@ _SCOPES = 0b11  # abstract sockets of other processes, and signals to them, sinc
 
 
 def version() -> int:
-    """The version of the kernel's Landlock interface; 0 if the kernel has no Landlock."""
+    """Returns the version of the kernel's Landlock interface; 0 if the kernel has no Landlock."""
     if sys.platform != "linux":
         return 0
     return max(0, int(libc().syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)))

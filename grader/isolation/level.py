@@ -22,7 +22,7 @@ class Level(StrEnum):
     STRICT = "strict"
 
     def reaches(self, least: Level) -> bool:
-        """Whether this level is at least `least`."""
+        """Returns whether this level is at least `least`."""
         return list(Level).index(self) >= list(Level).index(least)
 
 
@@ -42,7 +42,7 @@ class Isolation:
 
     @classmethod
     def measured(cls, layers: Sequence[str], not_stopped: Sequence[str]) -> Isolation:
-        """The isolation with these layers. It is strict only if no strong layer is missing and no attack got
+        """Returns the isolation with these layers. It is strict only if no strong layer is missing and no attack got
         through."""
         missing = tuple(layer for layer in STRONG_LAYERS if layer not in layers)
         if not missing and not not_stopped:
@@ -52,7 +52,7 @@ class Isolation:
         return cls(level, tuple(layers), missing, tuple(not_stopped))
 
     def __str__(self) -> str:
-        """One line for a report: the level, its layers, the missing ones, and the attacks that got through."""
+        """Returns one line for a report: the level, its layers, the missing ones, and the attacks that got through."""
         if self.level is Level.NONE:
             return f"{self.level}: no code was run"
         text = f"{self.level}: {', '.join(self.layers)}"
@@ -60,12 +60,13 @@ class Isolation:
         return text + (f"; not stopped: {', '.join(self.not_stopped)}" if self.not_stopped else "")
 
     def encode(self) -> dict[str, Any]:
-        """The measurement as JSON values."""
+        """Returns the measurement as JSON values."""
         return {key: value if isinstance(value, str) else list(value) for key, value in vars(self).items()}
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Isolation:
-        """The measurement from JSON values. Raises KeyError or ValueError on anything that `encode` did not make."""
+        """Returns the measurement from JSON values. Raises KeyError or ValueError on anything that `encode` did not
+        make."""
         return cls(
             Level(fields["level"]), tuple(fields["layers"]), tuple(fields["missing"]), tuple(fields["not_stopped"])
         )

@@ -9,7 +9,7 @@ DEATH_SIGNAL, DUMPABLE, SUBREAPER, NO_NEW_PRIVILEGES = 1, 4, 36, 38  # of prctl(
 
 @cache
 def libc() -> ctypes.CDLL:
-    """The C library of this process."""
+    """Returns the C library of this process."""
     return ctypes.CDLL(None, use_errno=True)
 
 
@@ -33,6 +33,6 @@ def no_new_privileges() -> None:
 
 
 def error(what: str) -> OSError:
-    """An OSError for the errno of the last call."""
+    """Returns an OSError for the errno of the last call."""
     number = ctypes.get_errno()
     return OSError(number, f"{what}: {os.strerror(number)}")

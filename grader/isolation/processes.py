@@ -19,7 +19,7 @@ class Tree:
     root: int
 
     def members(self) -> list[psutil.Process]:
-        """The living processes, the root first."""
+        """Returns the living processes, the root first."""
         if LISTS_CHILDREN:
             found = [self.root]
             for process in found:  # which grows
@@ -45,13 +45,13 @@ class Tree:
 
 
 def largest_data(processes: Sequence[psutil.Process]) -> int:
-    """The largest data segment of a process, in bytes, whether it is resident or not; 0 where the system does not
-    say."""
+    """Returns the largest data segment of a process, in bytes, whether it is resident or not; 0 where the system does
+    not say."""
     return max(_measured(processes, lambda process: getattr(process.memory_info(), "data", 0)), default=0)
 
 
 def use_more_than(memory: int, processes: Sequence[psutil.Process]) -> bool:
-    """Whether processes together use more than `memory` bytes. Shared memory counts once."""
+    """Returns whether processes together use more than `memory` bytes. Shared memory counts once."""
     # Resident size counts a shared page once per process. The exact figure takes ten times as long to get.
     if sum(_measured(processes, lambda process: process.memory_info().rss)) <= memory:
         return False
@@ -59,7 +59,7 @@ def use_more_than(memory: int, processes: Sequence[psutil.Process]) -> bool:
 
 
 def cpu_seconds(processes: Sequence[psutil.Process]) -> float:
-    """The computing time of processes, and of their children that have ended."""
+    """Returns the computing time of processes, and of their children that have ended."""
     return float(sum(_measured(processes, lambda process: sum(process.cpu_times()[:4]))))
 
 
@@ -75,7 +75,7 @@ LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 
 
 def _children(pid: int) -> list[int]:
-    """The process ids of a process's children, on Linux."""
+    """Returns the process ids of a process's children, on Linux."""
     found = list[int]()
     with contextlib.suppress(OSError):  # it has ended
         for thread in os.scandir(f"/proc/{pid}/task"):

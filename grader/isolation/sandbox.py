@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from grader.isolation.cgroup import Group
     from grader.isolation.processes import Tree
 
-FD = 3  # where a worker, or the zygote, finds its end of the socket
+FD = 3  # the descriptor of the end of the socket of a worker or the zygote
 
 KEPT_OUTPUT = 64 << 10
 THREADS = 128  # for the threads of Python, of XLA (up to eight devices) and of Orbax
@@ -66,9 +66,9 @@ class Workers(Protocol):
 class WorkerProcess:
     """A running worker. `sock` is the judge's end of its socket. `close` kills everything that it started.
 
-    `killed_for` says which limit it exceeded. `came_near_memory_limit` says whether a process of it had three quarters
-    of the data that the kernel allows. A `spare` one is started before there is work for it: it warms up, and its
-    resources are not measured until `watch` is called.
+    `killed_for` names the limit that it exceeded. `came_near_memory_limit` is true if one of its processes had three
+    quarters of the data that the kernel allows. A `spare` worker is started before there is work for it: it warms up,
+    and its resources are not measured until `watch` is called.
     """
 
     def __init__(self, job: Job, fork_server: ForkServer | None = None, *, spare: bool = False) -> None:
@@ -111,7 +111,7 @@ class WorkerProcess:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def cpu_seconds(self) -> float:
-        """The computing time of the worker and of all that it started, up to now, as the kernel counts it."""
+        """Returns the computing time of the worker and of all that it started, up to now, as the kernel counts it."""
         from grader.isolation.processes import cpu_seconds
 
         return cpu_seconds(self._tree().members())
@@ -318,7 +318,7 @@ def _start(module: str, sock: socket.socket, home: str, output: int | None = Non
 
 
 def inherited() -> socket.socket:
-    """The socket that `_start` passed to this process."""
+    """Returns the socket that `_start` passed to this process."""
     if sys.platform == "win32":  # sockets are not descriptors there
         return socket.fromshare(sys.stdin.buffer.read())
     return socket.socket(fileno=FD)

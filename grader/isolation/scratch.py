@@ -28,7 +28,7 @@ def create() -> str:
 
 @cache
 def _home() -> Path:
-    """This process's own folder, in memory if there is room."""
+    """Returns this process's own folder, in memory if there is room."""
     folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_tops()[0]))
     atexit.register(leave)
     return folder
@@ -67,7 +67,7 @@ def leave() -> None:
 
 
 def _tops() -> list[Path]:
-    """Where folders may be: the first one is where new ones are created."""
+    """Returns the folders that may hold scratch folders. New ones are created in the first."""
     temporary = Path(tempfile.gettempdir())
     if not (MEMORY.is_dir() and os.access(MEMORY, os.W_OK | os.X_OK)):
         return [temporary]

@@ -65,7 +65,7 @@ class _Condition:
 
 
 def available() -> bool:
-    """Whether the system call numbers of this machine are known here."""
+    """Returns whether the system call numbers of this machine are known here."""
     return sys.platform == "linux" and platform.machine() in _ARCHITECTURES
 
 
@@ -81,7 +81,7 @@ def restrict() -> None:
 
 
 def _conditions() -> list[tuple[Numbers, list[_Condition]]]:
-    """The calls that are allowed with some arguments only."""
+    """Returns the calls that are allowed with some arguments only."""
     own = _Condition(0, [os.getpid()])
     return [
         (CLONE, [_Condition(0, [0], _NEW_NAMESPACES)]),
@@ -100,7 +100,8 @@ def _conditions() -> list[tuple[Numbers, list[_Condition]]]:
 
 
 def _program() -> bytes:
-    """The filter as 8-byte instructions of the kernel: a code, the jumps if true and if false, and a constant."""
+    """Returns the filter as 8-byte instructions of the kernel: a code, the jumps if true and if false, and a
+    constant."""
     architecture, column = _ARCHITECTURES[platform.machine()]
     code = [
         (_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL),
@@ -119,7 +120,7 @@ def _program() -> bytes:
 
 
 def _unless(condition: _Condition) -> list[tuple[int, int, int, int]]:
-    """Instructions that deny the call unless the condition holds."""
+    """Returns the instructions that deny the call unless the condition holds."""
     last = len(condition.values)
     tests = [(_EQUAL, last - position, 0, value) for position, value in enumerate(condition.values)]
     return [

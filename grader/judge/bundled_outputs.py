@@ -48,13 +48,13 @@ class Recorded:
                 f"{problem.folder / OUTPUTS} cannot be read: {error}. Unpack your teacher's bundle again."
             ) from None
         self._recorded = set(self._archive.namelist())
-        # Which of them raise is not recorded: to ask for all takes no time here.
+        # The recordings do not tell which of them raise. Asking for all takes no time here.
         self.misconceptions: Mapping[str, Misconception] = {
             variant: Misconception(name, says, "", (), raises=True) for variant, name, says in rows
         }
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
-        """The outcome of a check's probe on a case, as a future. It raises CourseError if the outcome was not
+        """Returns the outcome of a check's probe on a case, as a future. It raises CourseError if the outcome was not
         recorded."""
         answer: Future[Outcome] = Future()
         plain = _entry(check, case)
@@ -77,11 +77,11 @@ class Recorded:
         return answer
 
     def is_known(self, check: Check, case: Case) -> bool:
-        """True: nothing is computed."""
+        """Returns True: nothing is computed."""
         return True
 
     def together(self, first: str, second: str) -> str | None:
-        """None, because pairs of misconceptions are not recorded."""
+        """Returns None, because pairs of misconceptions are not recorded."""
         return None
 
     def cancel(self, check: Check, case: Case) -> None:
@@ -99,8 +99,8 @@ class Recorded:
 
 
 def reference(problem: Problem, workers: Workers) -> Answers:
-    """The recordings of a problem, or else its reference, for one grading at a time. Raises CourseError if it has
-    neither."""
+    """Returns the recordings of a problem, or else its reference, for one grading at a time. Raises CourseError if it
+    has neither."""
     return Recorded(problem) if is_recorded(problem) else Reference(problem, workers, at_once=AT_ONCE)
 
 
@@ -111,12 +111,12 @@ def check_gradable(problem: Problem) -> None:
 
 
 def is_gradable(problem: Problem) -> bool:
-    """Whether the problem has recordings or a reference."""
+    """Returns whether the problem has recordings or a reference."""
     return is_recorded(problem) or catalog.has_solution(problem)
 
 
 def is_recorded(problem: Problem) -> bool:
-    """Whether the problem has recordings."""
+    """Returns whether the problem has recordings."""
     return (problem.folder / OUTPUTS).is_file()
 
 
@@ -159,7 +159,7 @@ def record(problem: Problem, folder: Path, workers: Workers) -> tuple[int, int]:
 
 
 def _recording(outcome: Outcome) -> bytes:
-    """An outcome as bytes. Without the lines where it failed, which are the reference's."""
+    """Returns an outcome as bytes. Without the lines where it failed, which are the reference's."""
     if outcome.failure:
         outcome = replace(outcome, failure=replace(outcome.failure, frames=(), caret=""))
     return encode(frame_of(outcome))

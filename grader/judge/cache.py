@@ -1,5 +1,5 @@
-"""The cache: what references and witnesses returned, by a hash of all that decides it. Only judges read and write
-it."""
+"""The cache of the outputs of references and witnesses, by a hash of everything that decides them. Only judges read and
+write it."""
 
 import contextlib
 import hashlib
@@ -36,7 +36,7 @@ _OWN_PACKAGES = ("commandline", "grader", "harness")
 
 
 def folder() -> Path | None:
-    """The cache folder, created if needed: GRADE_CACHE, or a folder in the user's cache. None if it cannot be
+    """Returns the cache folder, created if needed: GRADE_CACHE, or a folder in the user's cache. None if it cannot be
     written."""
     return _usable(cache_folder("GRADE_CACHE"))
 
@@ -52,7 +52,7 @@ def _usable(path: Path) -> Path | None:
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
-    """A hash of the parts in order, including where each one ends."""
+    """Returns a hash of the parts in order, including where each one ends."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -61,7 +61,7 @@ def digest(parts: Iterable[str | bytes]) -> str:
 
 
 def versions() -> list[str]:
-    """The packages that decide what a program returns, each with its version."""
+    """Returns the packages that decide the output of a program, each with its version."""
     found = []
     for package in _PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
@@ -71,13 +71,14 @@ def versions() -> list[str]:
 
 @cache
 def environment() -> str:
-    """A hash of what decides what a program returns: versions, Flax's mode, platform, the course's own code."""
+    """Returns a hash of what decides the output of a program: versions, Flax's mode, platform, the course's own
+    code."""
     modes = [f"{name}={os.environ.get(name)}" for name in FLAX_MODES]
     return digest([*versions(), *modes, platform.machine(), sys.platform, *own_code(ROOT)])
 
 
 def own_code(root: Path) -> Iterable[bytes]:
-    """The path and the content of every file of the grader, the harness and what they share, in order."""
+    """Yields the path and the content of every file of the grader, the harness and their common packages, in order."""
     for package in _OWN_PACKAGES:
         for path in sorted((root / package).rglob("*")):
             if path.is_file() and path.parent.name != "__pycache__":
@@ -86,7 +87,7 @@ def own_code(root: Path) -> Iterable[bytes]:
 
 
 def read(key: str) -> Frame | None:
-    """The frame stored under `key`; None if there is none or its file is corrupt."""
+    """Returns the frame stored under `key`; None if there is none or its file is corrupt."""
     path = _path(key)
     if path is None:
         return None
@@ -112,16 +113,16 @@ def write(key: str, frame: Frame) -> None:
 
 
 def has(key: str) -> bool:
-    """Whether there is an entry under `key`."""
+    """Returns whether there is an entry under `key`."""
     path = _path(key)
     return path is not None and path.exists()
 
 
 def claim(key: str) -> Callable[[], None] | None:
-    """Tells the other processes that this one computes an entry, until the returned function is called or this process
-    ends.
+    """Claims an entry, so that other processes know that this one computes it, until the returned function is called or
+    this process ends.
 
-    None if another process does. Without a cache, all compute everything.
+    Returns None if another process has claimed it. Without a cache, all processes compute everything.
     """
     path = _path(key)
     if path is None:

@@ -1,4 +1,4 @@
-"""The arrays of the first failure: what was expected beside what came back, for the reports that show them."""
+"""The arrays of the first failure, expected and returned, for the reports that show them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +17,17 @@ _NOTHING = Leaf("", "", np.zeros(()))
 
 @dataclass(frozen=True, eq=False)
 class ComparedLeaf:
-    """One leaf of a check, by its name on the page: the expected array, the submission's, and that of the named
-    misconception.
+    """One leaf of a check. A side is None where the leaf does not exist.
 
-    A side is None where the leaf does not exist. `mismatch` is None if the leaf is right. `wrong` marks the values
-    outside of the tolerance; it is None if the two arrays cannot be compared value by value. `start` is the index of
-    the first value that is kept, and `shape` that of the whole leaf.
+    Attributes:
+        path: Its name on the page.
+        expected: The expected array.
+        got: The submission's array.
+        idea: The array of the named misconception.
+        mismatch: The difference; None if the leaf is right.
+        wrong: Marks the values outside of the tolerance; None if the arrays cannot be compared value by value.
+        start: The index of the first value that is kept.
+        shape: The shape of the whole leaf.
     """
 
     path: str
@@ -48,17 +53,17 @@ class ComparedLeaf:
 
     @property
     def idea_agrees(self) -> int:
-        """How many of the submission's values are the misconception's, up to rounding."""
+        """The number of the submission's values that equal the misconception's, up to rounding."""
         if self.got is None or self.idea is None or self.idea.shape != self.got.shape:
             return 0
         return int(np.count_nonzero(errors(self.idea, self.got, SAME) <= 1))
 
     def index(self, at: Index) -> Index:
-        """The index in the whole leaf of the value at `at`."""
+        """Returns the index in the whole leaf of the value at `at`."""
         return tuple(start + i for start, i in zip(self.start, at, strict=True))
 
     def window(self, widths: Sequence[int]) -> "ComparedLeaf":
-        """This leaf cut to at most so many values along each axis, around the first wrong one."""
+        """Returns this leaf cut to at most this many values along each axis, around the first wrong one."""
         if self.wrong is None:
             return self
         center = self.first_wrong or (0,) * self.wrong.ndim
@@ -98,8 +103,12 @@ class Part:
 class Counterexample:
     """The first failure in numbers.
 
-    `leaves` are those of the check, in its order. `left_out` is the number of further ones. `tree` are the submodules
-    of the graded module, if the first faulty one was looked for.
+    Attributes:
+        case: The failing case.
+        leaves: The leaves of the check, in its order.
+        tolerance: The tolerance of the check.
+        tree: The submodules of the graded module, if the first faulty one was looked for.
+        left_out: The number of further leaves.
     """
 
     case: Case
@@ -112,7 +121,7 @@ class Counterexample:
 def compared(
     check: Check, mismatch: Mismatch | None, sides: Sequence[Sequence[Leaf]], tolerance: Tolerance
 ) -> list[ComparedLeaf]:
-    """The leaves of a check. `sides` are those of the reference, the submission and the misconception."""
+    """Returns the leaves of a check. `sides` are those of the reference, the submission and the misconception."""
     selected = [_selected(check, mismatch, side) for side in sides]
     expected, got, idea = ({leaf.path: leaf for leaf in leaves} for leaves in selected)
     differences = {item.path: item for item in mismatches(selected[0], selected[1], tolerance, check.compare)}
@@ -128,7 +137,7 @@ def compared(
 
 
 def _selected(check: Check, mismatch: Mismatch | None, leaves: Sequence[Leaf]) -> list[Leaf]:
-    """The leaves that the check compared. Measures are compared only where the values are right."""
+    """Returns the leaves that the check compared. Measures are compared only where the values are right."""
     selected = select(leaves, check.leaves)
     if check.measures and mismatch and mismatch.path not in {leaf.path for leaf in selected}:
         return values(leaves)

@@ -32,14 +32,22 @@ UNWRITTEN = (BAD_ENTRY, "not_implemented")  # learners write one entry after ano
 # Failures that no edit of the reference has, so that none needs to be run.
 NO_IDEA = frozenset("syntax missing_import processes exit refused protocol".split())
 
-# What is wrong in an outcome, by check and case: a submission's is needed for each idea, and an idea's for each
-# submission.
+# The mismatches of an outcome, by check and case. Those of a submission are needed for each misconception, and those
+# of a misconception for each submission.
 _WRONG: WeakKeyDictionary[Outcome, dict[tuple[str, Case], dict[str, Mismatch]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The outcome of one check on one case, whether it was wrong, and whether the check could be judged."""
+    """The outcome of one check on one case.
+
+    Attributes:
+        check: The check.
+        case: The case.
+        outcome: The outcome of the submission.
+        wrong: Whether it was wrong.
+        judged: Whether the check could be judged.
+    """
 
     check: Check
     case: Case
@@ -49,7 +57,7 @@ class Evidence:
 
 
 def tolerance_for(check: Check, got: Outcome) -> Tolerance:
-    """The tolerance of a check for an outcome: a gradient by finite differences is less exact."""
+    """Returns the tolerance of a check for an outcome: a gradient by finite differences is less exact."""
     return NUMERIC if got.numeric and check.leaves == "gradient" else check.tolerance
 
 
@@ -62,11 +70,12 @@ class Diagnosis:
 
 
 def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int = MOST_PAIRS) -> Diagnosis | None:
-    """The misconception that explains every difference and is wrong nowhere else; None if there is none, or if several
-    are.
+    """Returns the misconception that explains every difference and is wrong nowhere else; None if there is none, or if
+    several are.
 
-    Of several that do, only one that agrees with more of the evidence is named, in leaves that no check compares, or
-    that is nearer to a number that a check only bounds. If none explains everything, pairs of misconceptions are tried.
+    If several explain everything, the one that reproduces most of the evidence is named, also in leaves that no check
+    compares, and among these the one nearest to the numbers that checks only bound. If none does, tries pairs of
+    misconceptions.
     """
     evidence = _telling(evidence)
     failures = [item for item in evidence if item.wrong]
@@ -87,7 +96,8 @@ def diagnose(reference: Answers, evidence: Sequence[Evidence], most_pairs: int =
 
 
 def _telling(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
-    """Returns what counts: what an entry does says more than that another one, or an argument, is missing."""
+    """Returns the evidence that counts. The behavior of an entry is more informative than a missing entry or
+    argument."""
     called = [item for item in evidence if not (item.outcome.failure and item.outcome.failure.kind in UNWRITTEN)]
     return called if any(item.wrong for item in called) else evidence
 
@@ -107,7 +117,7 @@ def _explaining(reference: Answers, first: Evidence, others: Sequence[Evidence])
 
 
 def _most(variants: Sequence[str], value: Callable[[str], float]) -> list[str]:
-    """The variants for which a value is largest."""
+    """Returns the variants for which a value is largest."""
     if len(variants) == 1:
         return list(variants)
     values = {variant: value(variant) for variant in variants}
@@ -115,8 +125,8 @@ def _most(variants: Sequence[str], value: Callable[[str], float]) -> list[str]:
 
 
 def _asked(reference: Answers, item: Evidence) -> Sequence[str]:
-    """The variants that may explain an outcome, after all have been asked for, so that they are computed one after
-    another."""
+    """Returns the variants that may explain an outcome, after all have been asked for, so that they are computed one
+    after another."""
     ideas = reference.misconceptions
     asked = [variant for variant in ideas if ideas[variant].raises or not item.outcome.failure]
     for variant in asked:
@@ -125,7 +135,7 @@ def _asked(reference: Answers, item: Evidence) -> Sequence[str]:
 
 
 def _in_turn(reference: Answers, asked: Sequence[tuple[Evidence, str]]) -> Iterator[tuple[Evidence, str]]:
-    """Each of these, while the reference computes the next ones: as many as it computes at once."""
+    """Yields each of `asked`, while the reference computes the next ones: as many as it computes at once."""
     for number, current in enumerate(asked):
         for item, variant in asked[number : number + reference.at_once]:
             reference.ask(item.check, item.case, variant)
@@ -137,9 +147,9 @@ def _shares_run(item: Evidence, other: Evidence) -> bool:
 
 
 def _explains_first(reference: Answers, first: Evidence, variant: str, *, loosely: bool) -> bool:
-    """Whether a variant gives the first difference and all others there, and contradicts nothing.
+    """Returns whether a variant reproduces the first difference and all others there, and contradicts nothing.
 
-    `loosely` takes numbers for the same that the check could not tell apart: low precision drifts.
+    `loosely` treats numbers as equal that the check could not tell apart, because low precision drifts.
     """
     if first.outcome.failure:
         loosely = False
@@ -153,9 +163,9 @@ def _explains_first(reference: Answers, first: Evidence, variant: str, *, loosel
 
 
 def _fits(reference: Answers, others: Sequence[Evidence], possible: Iterable[str]) -> dict[str, list[Evidence]]:
-    """The variants that contradict none of the evidence, each with the differences that it does not explain.
+    """Returns the variants that contradict none of the evidence, each with the differences that it does not explain.
 
-    What could not be judged needs no explanation.
+    Evidence that could not be judged needs no explanation.
     """
     fits: dict[str, list[Evidence]] = {}
     for variant in possible:
@@ -172,8 +182,8 @@ def _fits(reference: Answers, others: Sequence[Evidence], possible: Iterable[str
 
 
 def _unexplained(reference: Answers, item: Evidence, variant: str, *, loosely: bool = False) -> list[str] | None:
-    """The leaves that are wrong in the evidence and are not the variant's; None if the variant contradicts the
-    evidence.
+    """Returns the leaves of the evidence that are wrong and differ from the variant's; None if the variant contradicts
+    the evidence.
 
     It does if it is wrong where the evidence is right. `loosely` compares as the check does: long computations drift.
     """
@@ -192,12 +202,13 @@ def _unexplained(reference: Answers, item: Evidence, variant: str, *, loosely: b
 
 
 def _same_failure(one: Failure, other: Failure, *, loosely: bool) -> bool:
-    """Whether two errors are the same; `loosely`, whatever their messages say, which may name sizes of a case."""
+    """Returns whether two errors are the same; `loosely`, whatever their messages say, which may name sizes of a
+    case."""
     return one.identity[: 2 if loosely else 3] == other.identity[: 2 if loosely else 3]
 
 
 def _wrong(reference: Answers, item: Evidence, outcome: Outcome) -> dict[str, Mismatch]:
-    """The leaves of a check at which an outcome differs from the reference, in the order of a report."""
+    """Returns the leaves of a check at which an outcome differs from the reference, in the order of a report."""
     known = _WRONG.setdefault(outcome, {})
     key = (item.check.name, item.case)
     if key not in known:
@@ -217,8 +228,8 @@ def _mismatches(reference: Answers, item: Evidence, outcome: Outcome) -> list[Mi
 
 
 def _same_at(path: str, item: Evidence, answer: Outcome, *, loosely: bool) -> bool:
-    """Whether a variant's leaf is the learner's: both missing, the same numbers, or near ones where a check only bounds
-    them."""
+    """Returns whether a variant's leaf equals the learner's: both are missing, or have the same numbers, or near ones
+    where a check only bounds them."""
     ours, theirs = (_at(path, outcome) for outcome in (answer, item.outcome))
     if item.check.compare == "at_most" and ours and theirs and ours[0].shape == theirs[0].shape:
         return bool((_ratios(ours[0], theirs[0]) <= NEAR).all())
@@ -233,7 +244,7 @@ def _same_at(path: str, item: Evidence, answer: Outcome, *, loosely: bool) -> bo
 
 @np.errstate(all="ignore")
 def _ratios(one: Leaf, other: Leaf) -> NDArray[np.float64]:
-    """How many times larger the larger of each two values is. Infinite for NaN."""
+    """Returns, for each pair of values, the ratio of the larger magnitude to the smaller one. Infinite for NaN."""
     ours, theirs = (np.abs(leaf.values.astype(np.float64)) for leaf in (one, other))
     ratios = np.where(ours == theirs, 1.0, np.maximum(ours, theirs) / np.minimum(ours, theirs))
     return np.nan_to_num(ratios, nan=np.inf, posinf=np.inf)
@@ -244,7 +255,7 @@ def _at(path: str, outcome: Outcome) -> list[Leaf]:
 
 
 def _lacks_a_module(wrong: Mapping[str, Mismatch], path: str, expected: Outcome, answer: Outcome) -> bool:
-    """Whether a submission lacks the whole module of a missing leaf, of which a variant has a part."""
+    """Returns whether a submission lacks the whole module of a missing leaf, of which a variant has a part."""
     module = path.rpartition(".")[0]
     whole = [leaf.path for leaf in select(expected.leaves, module)] if module else []
     lacking = all(each in wrong and wrong[each].kind == "missing" for each in whole)
@@ -257,7 +268,8 @@ def _close(item: Evidence) -> Tolerance:
 
 
 def _agreement(reference: Answers, evidence: Sequence[Evidence], variant: str) -> int:
-    """How much of the evidence a variant reproduces in all leaves, including those that no check compares."""
+    """Returns the number of items of the evidence that a variant reproduces in all leaves, also those that no check
+    compares."""
 
     def same(item: Evidence, answer: Outcome) -> bool:
         if answer.failure or item.outcome.failure:
@@ -269,7 +281,8 @@ def _agreement(reference: Answers, evidence: Sequence[Evidence], variant: str) -
 
 
 def _distance(reference: Answers, failures: Sequence[Evidence], variant: str) -> float:
-    """How far a variant is from the learner's numbers in what checks only bound: several ideas exceed a bound."""
+    """Returns the distance of a variant from the learner's numbers in the leaves that checks only bound, as a sum of
+    logarithms of ratios. Several ideas may exceed the same bound."""
     total = 0.0
     for item in failures:
         answer = reference.ask(item.check, item.case, variant).result()
@@ -285,11 +298,11 @@ def _distance(reference: Answers, failures: Sequence[Evidence], variant: str) ->
 def _pair(
     reference: Answers, explained: Sequence[Evidence], others: Sequence[Evidence], most: int, known: str = ""
 ) -> Diagnosis | None:
-    """Two misconceptions that together explain some of the evidence and contradict none; one of them is `known`, if
-    given.
+    """Finds two misconceptions that together explain some of the evidence and contradict none; one of them is `known`,
+    if given.
 
-    Tries those pairs first whose effects on the first item, added or multiplied, come nearest to the learner's numbers.
-    An idea without an effect there cannot be part of a pair.
+    Tries the pairs first whose effects on the first item, added or multiplied, come nearest to the learner's numbers. A
+    misconception without an effect there cannot be part of a pair.
     """
     first = explained[0]
     if first.outcome.failure or not most:
@@ -328,7 +341,8 @@ def _effects(reference: Answers, first: Evidence, known: str) -> dict[str, Outco
 
 
 def _both(one: Misconception, other: Misconception) -> Misconception:
-    """Joins two misconceptions. If one name begins with the other, the one with the shorter name says it all."""
+    """Joins two misconceptions. If one name begins with the other, returns the one with the shorter name, which covers
+    both."""
     if one.name.startswith(other.name):
         return other
     if other.name.startswith(one.name):
@@ -338,7 +352,8 @@ def _both(one: Misconception, other: Misconception) -> Misconception:
 
 
 def _gaps(plain: Outcome, alone: Iterable[Outcome], got: Outcome) -> NDArray[np.float64]:
-    """How far the learner's leaves are from the effects of two ideas at once: (ideas, ideas), 0 to 1 for each leaf."""
+    """Returns, for each pair of ideas, the distance of the learner's leaves from the effects of both at once, in the
+    shape (ideas, ideas): a sum of 0 to 1 for each leaf."""
     sides = [{leaf.path: leaf.values for leaf in outcome.leaves} for outcome in (plain, got, *alone)]
     total = np.zeros((len(sides) - 2, len(sides) - 2))
     for path in dict.fromkeys(path for side in sides for path in side):
@@ -350,7 +365,7 @@ def _gaps(plain: Outcome, alone: Iterable[Outcome], got: Outcome) -> NDArray[np.
 def _leaf_gaps(
     base: NDArray[Any] | None, have: NDArray[Any] | None, ideas: Sequence[NDArray[Any] | None]
 ) -> NDArray[np.float64]:
-    """The same for one leaf, which some outcomes may not have."""
+    """Returns the same for one leaf, which some outcomes may not have."""
     expected, got, *shapes = (None if array is None else array.shape for array in (base, have, *ideas))
     # The shape of the idea that changes it.
     gaps = np.array([[float(got != (two if one == expected else one)) for two in shapes] for one in shapes])

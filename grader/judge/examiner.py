@@ -1,9 +1,8 @@
-"""The two processes that a submission is graded with: its worker, which traces its code, and a witness, which runs the
-programs.
+"""The two processes that grade a submission: its worker, which traces its code, and a witness, which runs the programs.
 
-Neither is believed about itself. The worker gets no array of a case, unless its code cannot be traced. The witness
-never runs the submission's Python. Equal programs are run once on a case: the cache holds what a witness returned for
-them.
+Neither is trusted to report on itself. The worker gets no array of a case, unless its code cannot be traced. The
+witness never runs the submission's Python. Equal programs are run once on a case: the cache holds a witness's outputs
+for them.
 """
 
 from dataclasses import dataclass, field, replace
@@ -70,7 +69,7 @@ class Examiner:
         return self._witness
 
     def probe(self, check: Check, case: Case) -> Outcome:
-        """The outcome of a check's probe on a case."""
+        """Returns the outcome of a check's probe on a case."""
         entries = forbidden_names.entries(self.problem, check)
         if entries not in self._refusals:
             self._refusals[entries] = forbidden_names.refusal(self.problem, self.submission, check)
@@ -79,7 +78,7 @@ class Examiner:
         return in_stages(check, case, "run", (), lambda stage, frame: self._ask(stage, frame, check, case))
 
     def is_unstable(self) -> bool:
-        """Whether the submission depends on the time or on random numbers; see `unstable`."""
+        """Returns whether the submission depends on the time or on random numbers; see `nondeterminism`."""
         if not nondeterminism.may_be(self.submission) or self.worker.ended or not self._traced:
             return False
         fresh = Session(self.problem, self.fork_server.worker(self.job), self.seconds)
@@ -89,7 +88,7 @@ class Examiner:
             fresh.worker.close()
 
     def close(self) -> str:
-        """Kills both processes. Returns what the worker printed."""
+        """Kills both processes. Returns the output that the worker printed."""
         if self._witness:
             self._witness.worker.close()
         return self.worker.worker.close()
@@ -110,8 +109,7 @@ class Examiner:
         return self._probe(frame, check, case)
 
     def _in_fresh_process(self, frame: Frame, *, load: bool = True) -> Outcome:
-        """The outcome of a request to a process that has seen nothing else, but has loaded the submission if `load`
-        says so."""
+        """Returns the outcome of a request to a new process, which loads the submission first if `load`."""
         fresh = Session(self.problem, self.fork_server.worker(self.job), self.seconds, self.say)
         try:
             fresh.begin()
@@ -128,7 +126,7 @@ class Examiner:
             notes = notes_of(program)
             if check.measures or (notes and check.traced):
                 return Outcome(notes=notes)
-            # What only a program can prove, a worker need not know the numbers for.
+            # The worker does not need the numbers for a check that only a program can pass.
             blind = probe_frame("", check, without_arrays(case), "run")
             if check.partner:
                 return self._with_partner(blind, replace(frame, kind="partner"))
@@ -150,8 +148,8 @@ class Examiner:
         return self._run(program, check, case)
 
     def _with_partner(self, frame: Frame, partner: Frame) -> Outcome:
-        """The outcome of a probe that asks its partner, which is in the witness. Only the partner says what its arrays
-        are."""
+        """Returns the outcome of a probe that asks its partner, which runs in the witness. The arrays of the partner
+        come from the witness only."""
         witness = self._sound_witness()
         begun = witness.ask(partner, "loaded")
         if isinstance(begun, Failure):
@@ -169,7 +167,7 @@ class Examiner:
         return replace(outcome, leaves=[*own, *recorded.leaves], traced=False)
 
     def _program(self, check: Check, case: Case) -> Frame | Failure:
-        """The program of a probe. Cases with the same sizes have the same one."""
+        """Returns the program of a probe. Cases with the same sizes have the same one."""
         frame = probe_frame("", check, without_arrays(case), "trace")
         key = (check.run_key, encode(frame))
         if key not in self._programs:
@@ -178,14 +176,14 @@ class Examiner:
         return self._programs[key]
 
     def _trace_all(self, case: Case) -> None:
-        """Traces all that is asked about a case, before the worker is told its numbers: a later program could hold
-        results."""
+        """Traces all programs of a case before the worker gets its numbers: a program that is traced later could
+        contain results."""
         for check in self.problem.checks:
             if check.cases == case.group and not check.saved_by and not _needs_numbers(check):
                 self._program(check, case)
 
     def _run(self, program: Frame, check: Check, case: Case) -> Outcome:
-        """The outcome of a program on a case, from the cache or from the witness.
+        """Returns the outcome of a program on a case, from the cache or from the witness.
 
         A witness that ran another program before could have been changed by it. So the key names the submission's other
         programs up to now, and no submission can change the results of a program that it does not hold itself.
@@ -203,13 +201,13 @@ class Examiner:
         return outcome if outcome.failure else replace(outcome, notes=notes_of(program))
 
     def _by_witness(self, frame: Frame) -> Outcome:
-        """The outcome of a request to the witness."""
+        """Returns the outcome of a request to the witness."""
         witness = self._sound_witness()
         outcome = witness.run(frame)
         return Outcome(failure=_of_program(outcome.failure)) if outcome.failure and witness.ended else outcome
 
     def _sound_witness(self) -> Session:
-        """The witness. One that has ended is replaced."""
+        """Returns the witness. Replaces one that has ended."""
         witness = self._witness
         if witness and witness.ended:
             witness.worker.close()
@@ -220,8 +218,8 @@ class Examiner:
 
 
 def _needs_numbers(check: Check) -> bool:
-    """Whether a check accepts numbers only: a program would run where its time is not measured, and could not ask the
-    partner.
+    """Returns whether a check accepts numbers only: a program would run where its time is not measured, and could not
+    ask the partner.
 
     Such a check is not traced either, because the worker would learn about a case before its time is measured.
     """
@@ -229,12 +227,13 @@ def _needs_numbers(check: Check) -> bool:
 
 
 def _slow(check: Check) -> Failure:
-    """The failure of a worker that computed longer than it may, whatever it said itself."""
+    """Returns the failure of a worker that exceeded the computing time of a check, whatever the worker itself
+    reported."""
     return Failure("bad_output", message=f"it takes more than {check.cpu_seconds:g} s of computing in all")
 
 
 def _of_program(failure: Failure) -> Failure:
-    """The end of a witness, as the learner sees it."""
+    """Returns the failure to show to the learner if the witness ended."""
     if failure.kind in ("memory", "timeout", "processes"):
         return failure
     return Failure("refused", message=f"XLA cannot run the program that your code is traced to: {failure.message}")

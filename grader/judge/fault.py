@@ -1,4 +1,4 @@
-"""Fault localization: finds the first submodule whose recorded inputs agree with the reference's and whose output does
+"""Fault localization: finds the first submodule whose recorded inputs agree with the reference's but whose output does
 not.
 
 `grader.worker.recorder` records the values, in both workers.
@@ -21,13 +21,13 @@ AGREE = Tolerance(rtol=1e-4, atol=1e-4)
 
 
 def check(entry: str) -> Check:
-    """A check without points that asks a worker for the recorded values."""
+    """Returns a check without points that asks a worker for the recorded values."""
     return Check("submodules", 0, "submodules", {"entry": entry})
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a submodule. `agrees` says, for each value by name, whether it agrees with the reference's."""
+    """One call of a submodule. `agrees` holds, for each value by name, whether it agrees with the reference's."""
 
     name: str
     agrees: dict[str, bool]
@@ -38,15 +38,15 @@ class Call:
         return self.name.rsplit(".call", 1)[0]
 
     def right(self, kind: str) -> bool:
-        """Whether all values of a kind (`in`, `out`) agree."""
+        """Returns whether all values of a kind (`in`, `out`) agree."""
         return all(agrees for name, agrees in self.agrees.items() if name.startswith(kind))
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Sentences on the first faulty submodule, empty if there is none. `related` says that one of them is a relation.
+    """Sentences on the first faulty submodule, empty if there is none.
 
-    `tree` are all submodules that the reference calls.
+    `related` means that one of them describes a relation. `tree` holds all submodules that the reference calls.
     """
 
     text: str = ""
@@ -61,10 +61,11 @@ def first_faulty(
     sizes: Mapping[str, int] | None = None,
     again: Callable[[str], tuple[Leaf, Leaf, Mapping[str, int]] | None] = lambda path: None,
 ) -> Finding:
-    """The first submodule whose inputs are right and whose output is wrong.
+    """Finds the first submodule whose inputs are right and whose output is wrong.
 
-    `used` are the parameters on which the output depends, if known. A submodule that a transformation such as `nnx.jit`
-    copied is called unseen, but then its parameters are among them. `again` returns a leaf of a case with other sizes.
+    `used` are the parameters on which the output depends, if known. Calls of a submodule that a transformation such as
+    `nnx.jit` copied are not recorded, but its parameters are in `used`. `again` returns a leaf of a case with other
+    sizes.
     """
     if expected.failure or got.failure:
         return Finding()
@@ -86,14 +87,15 @@ def first_faulty(
 
 
 def _output_text(path: str, forward: Sequence[Call], uncalled: Sequence[str], related: str) -> str:
-    """Says what is wrong with the output of the submodule `path`. `related` is a sentence on its numbers, or empty."""
+    """Describes what is wrong with the output of the submodule `path`. `related` is a sentence on its numbers, or
+    empty."""
     inside = [other for other in uncalled if path == WHOLE or other.startswith(path + ".")]
     first, *rest = [*_sentences(path, forward), *_never_called_sentences(inside)] or [""]
     return " ".join(sentence for sentence in (first, related, *rest) if sentence)
 
 
 def _gradient_text(path: str) -> str:
-    """Says that the submodule `path` returns a wrong gradient."""
+    """Returns a sentence that the submodule `path` returns a wrong gradient."""
     return (
         f"All outputs are right. In the backward pass, `{path}` is the first submodule that receives a correct "
         "gradient and returns a wrong one."
@@ -103,7 +105,7 @@ def _gradient_text(path: str) -> str:
 def _tree(
     expected: Sequence[Leaf], forward: Sequence[Call], uncalled: Sequence[str], faulty: str = ""
 ) -> tuple[Part, ...]:
-    """The submodules that the reference calls, the module itself first, each with its state."""
+    """Returns the submodules that the reference calls, the module itself first, each with its state."""
     paths = [
         leaf.path.removeprefix("calls.") for leaf in expected if leaf.path.startswith("calls.") and leaf.values.any()
     ]
@@ -142,7 +144,8 @@ def _sentences(path: str, calls: Sequence[Call]) -> list[str]:
 
 
 def _never_called(expected: Sequence[Leaf], got: Sequence[Leaf], used: Sequence[str]) -> list[str]:
-    """The outermost submodules that only the reference calls, and whose parameters have no effect on the output."""
+    """Returns the outermost submodules that only the reference calls, and whose parameters have no effect on the
+    output."""
     counts = [
         {leaf.path.removeprefix("calls."): bool(leaf.values.any()) for leaf in side if leaf.path.startswith("calls.")}
         for side in (expected, got)
@@ -164,13 +167,13 @@ def _leaf(path: str, leaves: Sequence[Leaf]) -> Leaf:
 
 
 def _inner_first_backward(calls: Sequence[Call]) -> list[Call]:
-    """The calls in the order of a backward pass, each inner submodule before the one around it."""
+    """Returns the calls in the order of a backward pass, each inner submodule before the one around it."""
     backward = calls[::-1]
     return sorted(backward, key=lambda call: -call.path.count(".") if call.path != WHOLE else 1)
 
 
 def _calls(expected: Sequence[Leaf], got: Sequence[Leaf], side: str) -> list[Call]:
-    """The calls that both programs made, in the reference's order."""
+    """Returns the calls that both programs made, in the reference's order."""
     got_by_path = {leaf.path: leaf for leaf in got}
     calls: dict[str, dict[str, bool]] = {}
     for leaf in expected:

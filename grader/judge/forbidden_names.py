@@ -1,8 +1,8 @@
-"""What a problem asks to write, and so forbids to call: found in the text of a submission, which never runs here.
+"""Finds, in the text of a submission, calls of library functions that the learner is asked to write. Runs nothing.
 
-The judge follows the names that a graded entry uses, through all files of the submission, and what runs when they are
-imported. Each name of a library must be a plain dotted name, so that the text says what is called. A construct that
-hides it is refused.
+The judge follows the names that a graded entry uses, through all files of the submission, and the code that runs when
+they are imported. Each name of a library must be a plain dotted name, so that the text shows what is called. A
+construct that hides the name is refused.
 """
 
 import ast
@@ -39,7 +39,8 @@ ELSEWHERE = 'a comparison belongs under `if __name__ == "__main__":`'
 
 
 class _RefusedError(Exception):
-    """The message is the reason, and `node` is where it stands."""
+    """The submission is refused. The message is the reason, and `node` is the part of the syntax tree that it is
+    about."""
 
     def __init__(self, node: ast.AST, reason: str) -> None:
         super().__init__(reason)
@@ -48,8 +49,19 @@ class _RefusedError(Exception):
 
 @dataclass(eq=False)
 class _File:
-    """A file of the submission: what its names are bound to by imports, its definitions, and what runs when it is
-    imported."""
+    """A file of the submission.
+
+    Attributes:
+        name: The name of the module.
+        filename: The name of the file in reports.
+        lines: The lines of its text.
+        imported: The full names that imports bind, by the name in the file.
+        defined: The statements that define each name.
+        runs: The nodes that run when the file is imported.
+        stars: The modules from which it imports all names.
+        literal: The variables that only hold texts from the file.
+        decorators: The ids of nodes that are decorators.
+    """
 
     name: str
     filename: str
@@ -63,7 +75,7 @@ class _File:
 
     @classmethod
     def parsed(cls, name: str, filename: str, text: str) -> "_File":
-        """Raises what `ast.parse` raises."""
+        """Parses the text of a file. Raises what `ast.parse` raises."""
         tree = imports.syntax_tree(text)
         file = cls(name, filename, text.splitlines())
         for node in ast.walk(tree):
@@ -86,7 +98,8 @@ class _File:
         return file
 
     def _bind(self, name: str, dotted: str) -> None:
-        """Two imports under one name leave open which is meant, so nothing in a library has that name."""
+        """Binds a name to the module or name that an import gives. If two imports bind the same name to different ones,
+        it is ambiguous, and names nothing in a library."""
         self.imported[name] = dotted if self.imported.get(name, dotted) == dotted else f"{name} (imported twice)"
 
     def _add(self, statement: ast.stmt, is_script: bool) -> None:
@@ -104,13 +117,14 @@ class _File:
             self.runs.append(statement)
 
     def renamed(self, node: ast.AST) -> dict[str, str]:
-        """The names that a statement gives to a module of a library, as in `nn = jax.nn`."""
+        """Returns the names that an assignment gives to a module of a library, as in `nn = jax.nn`."""
         if not (isinstance(node, ast.Assign) and is_module(dotted := self.dotted(node.value))):
             return {}
         return {target.id: dotted for target in node.targets if isinstance(target, ast.Name)}
 
     def dotted(self, node: ast.AST) -> str:
-        """The full name of what an expression names in a library or another file; empty if it is not such a name."""
+        """Returns the full name of an expression that names something in a library or another file; empty for any
+        other."""
         if isinstance(node, ast.Name):
             return self.imported.get(node.id, "")
         if isinstance(node, ast.Attribute):
@@ -128,7 +142,8 @@ class _File:
         return ""
 
     def by_texts(self, node: ast.Call) -> tuple[list[ast.expr], list[ast.expr]] | None:
-        """The arguments of a function of `BY_TEXTS`: objects, and names of attributes. None if another is called."""
+        """Returns the arguments of a function of `BY_TEXTS`: objects, and names of attributes. None if another is
+        called."""
         called, *arguments = [node.func, *node.args]
         if self.dotted(called) == "functools.partial" and arguments and id(node) in self.decorators:
             called, *arguments = arguments
@@ -138,14 +153,14 @@ class _File:
 
 
 def entries(problem: Problem, check: Check) -> tuple[str, ...]:
-    """The entries that the probe of a check calls. The text is the same for all checks with the same ones."""
+    """Returns the entries that the probe of a check calls. The text is the same for all checks with the same ones."""
     entry = check.options.get("entry")
     return (str(entry),) if entry else check.calls or tuple(one.name for one in problem.entries)
 
 
 def refusal(problem: Problem, submission: Submission, check: Check) -> Failure | None:
-    """The reason why a submission fails a check for what its text calls; None if the problem forbids nothing, or it is
-    right."""
+    """Returns the reason why the text of a submission fails a check by a forbidden call; None if it has none, or if the
+    problem forbids nothing."""
     if not problem.forbids:
         return None
     try:
@@ -173,7 +188,7 @@ class _Reader:
         self.seen: set[int] = set()
 
     def follow(self, names: Sequence[str]) -> Failure | None:
-        """The first refusal in what runs on import and in what these names of the submitted file lead to."""
+        """Follows the code that runs on import, and these names of the submitted file. Returns the first refusal."""
         for file in self.files.values():
             for node in file.runs:
                 self._reach(file, node)
@@ -204,7 +219,7 @@ class _Reader:
                 self._reach_name(self.files[other], name)
 
     def _read(self, file: _File, node: ast.AST) -> None:
-        """Raises _RefusedError if a part of the syntax tree calls what is forbidden, or hides what it calls."""
+        """Raises _RefusedError if a part of the syntax tree makes a forbidden call, or hides what it calls."""
         if file.renamed(node):
             return
         if dotted := file.dotted(node):
@@ -224,7 +239,7 @@ class _Reader:
             self._read(file, part)
 
     def _read_full_name(self, file: _File, node: ast.AST, dotted: str) -> None:
-        """Reads what names something in a library or in another file of the submission."""
+        """Reads an expression that names something in a library or in another file of the submission."""
         if dotted.rpartition(".")[2] in BY_TEXTS and id(node) not in file.decorators:
             raise _RefusedError(node, f"it hands on `{dotted}`, {UNSEEN}")
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
@@ -270,8 +285,7 @@ class _Reader:
         return [kind]
 
     def _refuse(self, file: _File, node: ast.AST) -> None:
-        """Raises _RefusedError if this node, whatever its parts are, calls what is forbidden or hides what is
-        called."""
+        """Raises _RefusedError if this node makes a forbidden call or hides what is called, whatever its parts are."""
         match node:
             case ast.ImportFrom(module=module) if module not in self.files and any(
                 one.name == "*" for one in node.names
@@ -294,8 +308,8 @@ class _Reader:
                 raise _RefusedError(node, f"it makes a class with `{keywords[0].arg or '**'}=`, {UNSEEN}")
 
     def _follow(self, node: ast.AST, dotted: str) -> None:
-        """Follows a full name into another file of the submission. Raises _RefusedError for what a library's name must
-        not be."""
+        """Follows a full name into another file of the submission. Raises _RefusedError if it is a forbidden name of a
+        library."""
         top, *rest = dotted.split(".")
         if other := self.files.get(top):
             if not rest:
@@ -307,7 +321,7 @@ class _Reader:
             raise _RefusedError(node, reason)
 
     def _fault(self, dotted: str) -> str:
-        """What is wrong with the use of a full name in a library; empty if nothing is."""
+        """Returns what is wrong with the use of a full name in a library; empty if nothing is."""
         top, *rest = dotted.split(".")
         ways = [".".join([top, *rest[:number]]) for number in range(len(rest) + 1)]
         private = any(part.startswith("_") and part not in PLAIN for part in rest)
@@ -330,7 +344,8 @@ class _Reader:
 
 
 def _leads_elsewhere(ways: Sequence[str], rest: Sequence[str]) -> bool:
-    """Whether a full name is in no library that the grader knows, or leads from there to code that it cannot see.
+    """Returns whether a full name is in no library that the grader knows, or leads from there to code that it cannot
+    see.
 
     `rest` are the parts of the name after that of the library, and `ways` the names on the way to it, the library
     first.
@@ -356,7 +371,7 @@ def _plain(node: ast.AST, name: str) -> None:
 
 
 def _are_names(node: ast.AST) -> bool:
-    """Whether an expression is a tuple or a list of plain texts that can name attributes."""
+    """Returns whether an expression is a tuple or a list of plain texts that can name attributes."""
     texts = [getattr(part, "value", None) for part in node.elts] if isinstance(node, ast.Tuple | ast.List) else [None]
     return all(isinstance(text, str) and text.isidentifier() and not text.startswith("__") for text in texts) and (
         not FRAMES.intersection(texts)
@@ -364,13 +379,13 @@ def _are_names(node: ast.AST) -> bool:
 
 
 def _is_shape(node: ast.AST) -> bool:
-    """Whether an expression is a plain text of a shape."""
+    """Returns whether an expression is a plain text of a shape."""
     text = getattr(node, "value", None)
     return isinstance(text, str) and re.fullmatch(SHAPE, text) is not None
 
 
 def _literal(tree: ast.AST) -> set[str]:
-    """The variables that only loops over plain texts bind, as in `for name in ("gate", "up")`."""
+    """Returns the variables that only loops over plain texts bind, as in `for name in ("gate", "up")`."""
     targets, names = dict[int, str](), set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
@@ -388,7 +403,7 @@ def _literal(tree: ast.AST) -> set[str]:
 
 
 def _binds_name(node: ast.AST) -> bool:
-    """Whether a node gives `__name__` another value: then what is below `if __name__ == "__main__":` may run."""
+    """Returns whether a node assigns `__name__`: then the code below `if __name__ == "__main__":` may run."""
     bound = [getattr(node, field, None) for field in ("name", "asname", "rest")]
     if isinstance(node, ast.Name):
         bound = [node.id] if not isinstance(node.ctx, ast.Load) else []

@@ -36,7 +36,7 @@ CasesByGroup = dict[str, list[Case]]
 
 @dataclass(frozen=True)
 class Shared:
-    """What a caller that grades several submissions to a problem keeps between them, so that it is computed once.
+    """The results that a caller keeps between several submissions to a problem, so that they are computed once.
 
     Attributes:
         reference: The answers of the reference.
@@ -51,7 +51,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Listener:
-    """Who is told of a grading while it runs.
+    """The callbacks of a grading while it runs.
 
     Attributes:
         say: Receives progress in words.
@@ -76,20 +76,20 @@ class Comparison:
     _outcomes: dict[tuple[str, Case], Outcome] = field(default_factory=dict)
 
     def results(self) -> list[CheckResult]:
-        """The result of every check."""
+        """Returns the result of every check."""
         return [self.judge(check) for check in self.problem.checks]
 
     def first_failure(self) -> CheckResult | None:
-        """The first check that fails. The checks after it are not run."""
+        """Returns the first check that fails. The checks after it are not run."""
         return next((result for result in map(self.judge, self.problem.checks) if not result.passed), None)
 
     def misconception(self) -> Misconception | None:
-        """The misconception that reproduces the program's wrong outcomes, or two together, if there is one."""
+        """Returns the misconception that reproduces the program's wrong outcomes, or two together, if there is one."""
         found = self.diagnosis()
         return found.misconception if found else None
 
     def diagnosis(self) -> Diagnosis | None:
-        """The same, with the variant of the reference that has it."""
+        """Returns the same, with the variant of the reference that has it."""
         if not self.problem.long_runs:
             found = diagnose(self.reference, self.evidence)
             if found and (second := self._second_look()):
@@ -102,8 +102,8 @@ class Comparison:
         return diagnose(self.reference, evidence, most_pairs=0)
 
     def _second_look(self) -> Evidence | None:
-        """The first failing check on a case of other sizes, unless a check that fails has seen sizes that differ as
-        much.
+        """Returns the first failing check on a case of other sizes, unless a check that fails has seen sizes that
+        differ as much.
 
         On one case, two ideas may give the same number: with D = 2, 3 (D² + D) is 4 D² + D.
         """
@@ -123,8 +123,8 @@ class Comparison:
         return Evidence(first.check, case, outcome, not result.passed, result.judged)
 
     def another_case(self, check: Check, case: Case) -> Case | None:
-        """A case of a check of which most sizes are others; None if there is none, or its reference outputs are not
-        recorded."""
+        """Returns a case of a check that differs in most sizes; None if there is none, or if its reference outputs are
+        not recorded."""
         drawn = self.cases[check.cases]
         if self.reference.can_shrink and len(drawn) == 1:
             drawn = cases_.draw(self.problem, check.cases, self.seed + 1)
@@ -132,18 +132,18 @@ class Comparison:
         return other if _sizes_apart(case, other) else None
 
     def remarks(self) -> list[str]:
-        """How the program ran, each remark once."""
+        """Returns the remarks on how the program ran, each once."""
         return list(dict.fromkeys(note for item in self.evidence for note in item.outcome.notes))
 
     def outcome(self, check: Check, case: Case) -> Outcome:
-        """The program's outcome of a check's probe. Checks with the same probe share one run."""
+        """Returns the program's outcome of a check's probe. Checks with the same probe share one run."""
         key = (check.run_key, case)
         if key not in self._outcomes:
             self._outcomes[key] = self.probe(check, case)
         return self._outcomes[key]
 
     def _result(self, check: Check, case: Case) -> CheckResult:
-        """The result of one check on one case."""
+        """Returns the result of one check on one case."""
         expected = self.reference.ask(check, case)
         outcome = self.outcome(check, case)
         if outcome.failure:
@@ -167,7 +167,7 @@ class Comparison:
         return CheckResult(check, Verdict.FAIL, mismatch.sentence(), mismatch, case)
 
     def _agrees(self, check: Check, case: Case, outcome: Outcome) -> bool:
-        """Whether the output in an outcome is the one in the outcome of the check that it must agree with."""
+        """Returns whether the output in an outcome is the one in the outcome of the check that it must agree with."""
         if not check.agrees_with:
             return True
         other = next(item for item in self.problem.checks if item.name == check.agrees_with)
@@ -175,7 +175,7 @@ class Comparison:
         return compare(leaves[0], leaves[1], other.tolerance) is None
 
     def judge(self, check: Check) -> CheckResult:
-        """The result of one check on all its cases, up to the first case that fails."""
+        """Returns the result of one check on all its cases, up to the first case that fails."""
         for case in self.cases[check.cases]:
             result = self._result(check, case)
             self.evidence.append(Evidence(check, case, self.outcome(check, case), not result.passed, result.judged))
@@ -184,15 +184,15 @@ class Comparison:
         return result
 
     def error(self, item: Evidence) -> float:
-        """The error of an outcome, in units of its check's tolerance. Infinite where a program is needed and there is
-        none."""
+        """Returns the error of an outcome, in units of its check's tolerance. Infinite where a program is needed and
+        there is none."""
         if (item.check.traced or item.check.measures) and not item.outcome.traced:
             return float("inf")
         expected = select(self.reference.ask(item.check, item.case).result().leaves, item.check.leaves)
         return error(expected, select(item.outcome.leaves, item.check.leaves), item.check.tolerance, item.check.compare)
 
     def shrink(self, failed: CheckResult) -> CheckResult:
-        """The same failure on the smallest case that was found to show it."""
+        """Returns the same failure on the smallest case that was found to show it."""
         check, case = failed.check, failed.case
         if case is None or failed.mismatch is None or case is self.cases[check.cases][0]:
             return failed  # the first case is the simplest one
@@ -212,7 +212,7 @@ class Comparison:
         return smallest
 
     def first_faulty_submodule(self, failed: CheckResult) -> Finding:
-        """The first faulty submodule; nothing if the check does not compare a module's values."""
+        """Returns the first faulty submodule; nothing if the check does not compare a module's values."""
         entry, case = failed.check.options.get("entry", ""), failed.case
         if not (failed.mismatch and failed.mismatch.kind == "value" and failed.check.probe == "values" and case):
             return Finding()
@@ -230,8 +230,8 @@ class Comparison:
     def counterexample(
         self, failed: CheckResult, variant: str, tree: Sequence[Part], known: Case | None
     ) -> Counterexample | None:
-        """The arrays of a failure. `variant` is the misconception behind it, if any; its outcome on the case `known` is
-        known."""
+        """Returns the arrays of a failure. `variant` is the misconception behind it, if any; its outcome on the case
+        `known` is known."""
         check, case = failed.check, failed.case
         if case is None:
             return None
@@ -244,8 +244,8 @@ class Comparison:
         return Counterexample(case, leaves[:MOST_LEAVES], tolerance, tree, len(leaves[MOST_LEAVES:]))
 
     def relation(self, failed: CheckResult) -> str:
-        """A sentence on how the wrong values relate to the expected ones: those of the first difference, or else of
-        another leaf of the same run. Empty if they are not related."""
+        """Returns a sentence on how the wrong values relate to the expected ones: those of the first difference, or
+        else of another leaf of the same run. Empty if they are not related."""
         check, mismatch, case = failed.check, failed.mismatch, failed.case
         if mismatch is None or case is None or check.compare == "at_most" or check.words or check.measures:
             return ""
@@ -266,7 +266,7 @@ class Comparison:
         return right_part(want[mismatch.path], have[mismatch.path], check.tolerance)
 
     def _again(self, check: Check, case: Case, path: str) -> tuple[Leaf, Leaf, Mapping[str, int]] | None:
-        """A leaf of the reference and of the program on a case of other sizes."""
+        """Returns a leaf of the reference and of the program on a case of other sizes."""
         other = self.another_case(check, case)
         if other is None:
             return None
@@ -344,7 +344,7 @@ def _load(examiner: Examiner, submission: Submission, comparison: Comparison) ->
 
 
 def _run(comparison: Comparison, failure: Failure | None, listener: Listener) -> Iterator[CheckResult]:
-    """The result of every check; all of them fail if the file could not be loaded."""
+    """Yields the result of every check; all of them fail if the file could not be loaded."""
     for check in comparison.problem.checks:
         failed = failure and CheckResult(check, failure.verdict, failure.sentence())
         result = failed or comparison.judge(check)
@@ -397,13 +397,14 @@ def _first_failure(results: Sequence[CheckResult]) -> CheckResult | None:
 
 
 def _failures(comparison: Comparison, failure: Failure | None) -> dict[str, Failure]:
-    """Collects the submission's errors by name of the check; `failure`, that of loading it, is one of every check."""
+    """Collects the submission's errors by name of the check. `failure`, if loading failed, is the error of every
+    check."""
     failures = {item.check.name: item.outcome.failure for item in comparison.evidence if item.outcome.failure}
     return failures | ({check.name: failure for check in comparison.problem.checks} if failure else {})
 
 
 def _stopped(comparison: Comparison, failure: Failure | None) -> Failure | None:
-    """The first exception, whose frames a report shows."""
+    """Returns the first exception, for the report to show its frames; None if there is none."""
     first = next((item.outcome.failure for item in comparison.evidence if item.wrong), failure)
     return first if first and first.kind != "not_implemented" else None
 
@@ -417,7 +418,7 @@ def _earlier_failure(
     shared: Shared,
     listener: Listener,
 ) -> Report | None:
-    """The report on the first imported course module, by number, that fails its own checks.
+    """Returns the report on the first imported course module, by number, that fails its own checks.
 
     `verdict` is the submission's. A module that is still a stub counts as failing only if that is NOT ATTEMPTED.
     """
@@ -438,14 +439,14 @@ def _earlier_failure(
 
 
 def _sizes_apart(one: Case, other: Case) -> int:
-    """How many sizes have another value in another case of the family; all, in a case of another family."""
+    """Returns the number of sizes that differ between two cases of a family; all sizes, if the families differ."""
     if one.group != other.group:
         return len(one.sizes)
     return sum(other.sizes.get(name) != value for name, value in one.sizes.items())
 
 
 def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mismatch | None:
-    """The first mismatch in the leaves that a check compares, with coded numbers as words."""
+    """Returns the first mismatch in the leaves that a check compares, with coded numbers as words."""
     expected_leaves, got_leaves = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
     if expected_leaves and not got_leaves:
         first = expected_leaves[0]
@@ -459,8 +460,8 @@ def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mis
 
 
 def _wrong_values(check: Check, expected: Outcome, got: Outcome) -> Mismatch | None:
-    """The first wrong value of a program that is to be measured: a measure counts only for one that returns the right
-    values."""
+    """Returns the first wrong value of a program that is to be measured. Measures count only for a program that returns
+    the right values."""
     return compare(*to_be_equal(expected.leaves, got.leaves), check.values_tolerance)
 
 
@@ -470,5 +471,5 @@ def _untraced(notes: Sequence[str]) -> str:
 
 
 def refused(problem: Problem, filename: str, verdict: Verdict, message: str) -> Report:
-    """The report on a file that was never run."""
+    """Returns the report on a file that was never run."""
     return Report(problem, filename, [CheckResult(check, verdict, message) for check in problem.checks])

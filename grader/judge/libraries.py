@@ -1,7 +1,7 @@
-"""What the text of a submission may name in libraries, where a problem asks to write something: for
+"""The names of libraries that a submission may use where the learner is asked to write something: for
 `forbidden_names.py`.
 
-The names are in `libraries.toml`, which says what each list is for.
+The names are in `libraries.toml`, with the purpose of each list.
 """
 
 import ast
@@ -33,7 +33,7 @@ FRAMES = (
 
 
 def is_module(dotted: str) -> bool:
-    """Whether a full name is that of a module of a library. Imports nothing."""
+    """Returns whether a full name is that of a module of a library. Imports nothing."""
     top, *rest = dotted.split(".")
     if top not in LIBRARIES or not rest:
         return top in LIBRARIES and _spec(top) is not None
@@ -47,7 +47,7 @@ def _spec(top: str) -> ModuleSpec | None:
 
 @cache
 def _places(dotted: str) -> tuple[Path, ...]:
-    """The files of a module, as Python text or compiled. Imports nothing."""
+    """Returns the files of a module, as Python text or compiled. Imports nothing."""
     top, *rest = dotted.split(".")
     if (spec := _spec(top)) is None:
         return ()
@@ -60,13 +60,13 @@ def _places(dotted: str) -> tuple[Path, ...]:
 
 
 def _source(dotted: str) -> Path | None:
-    """The file of a module, if it is Python text."""
+    """Returns the file of a module, if it is Python text."""
     return next((file for file in _places(dotted) if file.suffix == ".py"), None)
 
 
 @cache
 def _bound_to_modules(dotted: str) -> frozenset[str]:
-    """The names that a module binds to other modules of its library, as `flax.nnx` binds `initializers`."""
+    """Returns the names that a module binds to other modules of its library, as `flax.nnx` binds `initializers`."""
     source, names = _source(dotted), set[str]()
     for node in ast.walk(imports.syntax_tree(source.read_bytes())) if source else ():
         if isinstance(node, ast.Import):
@@ -84,8 +84,8 @@ def _bound_to_modules(dotted: str) -> frozenset[str]:
 
 @cache
 def borrowed(dotted: str) -> frozenset[str]:
-    """The names by which a module knows modules of other libraries, imported for its own use, as `enum` knows
-    `builtins`."""
+    """Returns the names that a module gives to modules of other libraries, which it imports for its own use, as `enum`
+    does with `builtins`."""
     source, own = _source(dotted), dotted.partition(".")[0]
     names = dict[str, str]()
     for node in ast.walk(imports.syntax_tree(source.read_bytes())) if source else ():

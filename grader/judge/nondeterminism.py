@@ -1,7 +1,7 @@
-"""Code that depends on time or on random numbers: recognized because a fresh process traces it to another program.
+"""Recognizes code that depends on time or on random numbers: a fresh process traces it to another program.
 
 `random` and NumPy draw the same numbers in each grading, so most of such code gets the same score again. The report
-says so nevertheless, and names no misconception: its numbers are those of one run.
+still notes it, and names no misconception, because the numbers are those of one run.
 """
 
 import re
@@ -26,12 +26,12 @@ Traced = Sequence[tuple[Frame, Frame | Failure]]
 
 
 def may_be(submission: Submission) -> bool:
-    """Whether a file mentions time or random numbers other than those of JAX."""
+    """Returns whether a file mentions time or random numbers other than those of JAX."""
     return any(_SOURCES.search(text) for text in submission.sources.values())
 
 
 def differs(submission: Submission, fresh: Session, traced: Traced) -> bool:
-    """Whether a fresh process, in which other random numbers are drawn, traces a request to another program."""
+    """Returns whether a fresh process, in which other random numbers are drawn, traces a request to another program."""
     if failure := fresh.load("", submission, draws=1):
         return failure.kind not in ("memory", "timeout", "processes")
     for request, before in traced[:MOST]:

@@ -40,7 +40,7 @@ class NotebookError(Exception):
 
 
 def source(data: bytes, entries: list[str]) -> tuple[str, str]:
-    """The Python text of a notebook, and a note on which cells were taken. `RULE` says what counts.
+    """Returns the Python text of a notebook, and a note on the cells that were taken. `RULE` explains which ones count.
 
     Raises NotebookError.
     """
@@ -63,7 +63,8 @@ def source(data: bytes, entries: list[str]) -> tuple[str, str]:
 
 
 def of_session(earlier: Sequence[str], cell: str, entries: list[str]) -> str:
-    """The Python text that a session hands in: `cell`, and what it uses of earlier cells that are valid Python.
+    """Returns the Python text that a session hands in: `cell`, and the parts that it uses of earlier cells that are
+    valid Python.
 
     Only `cell` may define an entry, unless it defines none: earlier attempts do not count. Then the last definition of
     an entry counts.
@@ -80,12 +81,13 @@ def of_session(earlier: Sequence[str], cell: str, entries: list[str]) -> str:
 
 
 def code(data: bytes) -> str:
-    """The text of all code cells. Raises NotebookError."""
+    """Returns the text of all code cells. Raises NotebookError."""
     return "\n".join(text for text, _ in _code_cells(data).values())
 
 
 def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
-    """The text and the tags of each code cell, by its position among all cells, from 1. Raises NotebookError."""
+    """Returns the text and the tags of each code cell, by its position among all cells, from 1. Raises
+    NotebookError."""
     try:
         code_cells: dict[int, tuple[str, list[Any]]] = {}
         for number, cell in enumerate(_cells(json.loads(_without_outputs(data))), 1):
@@ -107,7 +109,7 @@ def _code_cells(data: bytes) -> dict[int, tuple[str, list[Any]]]:
 
 
 def _without_outputs(data: bytes) -> bytes:
-    """The JSON without what outputs, attachments and widgets hold, such as images of megabytes. Raises
+    """Returns the JSON without the contents of outputs, attachments and widgets, such as images of megabytes. Raises
     NotebookError."""
     kept, start, depth, inside = list[bytes](), 0, 0, 0
     for count, mark in enumerate(_JSON_MARK.finditer(data)):
@@ -131,16 +133,17 @@ def _without_outputs(data: bytes) -> bytes:
 
 
 def _cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
-    """The cells of a notebook. Before nbformat 4 they are in worksheets, and the text of a cell is its `input`."""
+    """Returns the cells of a notebook. Before nbformat 4 they are in worksheets, and the text of a cell is its
+    `input`."""
     if "worksheets" in notebook:
         return [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
     return list(notebook["cells"])
 
 
 def _without_magics(text: str) -> str:
-    """The cell without its magics. A cell that parses as Python has none.
+    """Returns the cell without its magics. A cell that parses as Python has none.
 
-    The rest of a `%%time` cell stays; a cell in another language has nothing left.
+    Of a `%%time` cell, the other lines stay. Nothing remains of a cell in another language.
     """
     while match := _CELL_MAGIC.match(text):
         if match[1] in _OTHER_LANGUAGES:
@@ -162,8 +165,8 @@ def _without_magics(text: str) -> str:
 
 
 def _after(line: str, quote: str, depth: int) -> tuple[str, int, bool]:
-    """The quotation mark that is open after a line, the number of open brackets, and whether a backslash continues the
-    line.
+    """Returns the quotation mark that is open after a line, the number of open brackets, and whether a backslash
+    continues the line.
 
     `quote` and `depth` are those before the line.
     """

@@ -1,4 +1,4 @@
-"""How a submission is to be graded: the same for a command, an editor and a class. Imports nothing that takes time."""
+"""The options of a grading: the same for a command, an editor and a class. Imports nothing that takes time."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

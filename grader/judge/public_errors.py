@@ -1,7 +1,7 @@
-"""What a learner may read about an error on secret cases: the error of the same check on the public cases.
+"""Replaces the errors on secret cases by those of the same checks on the public cases, which a learner may read.
 
 The process that ran the secret cases could put their numbers into an exception's message, type or line, so nothing that
-it said is repeated. A new process, which gets the public cases only, fails again for the report.
+it sent is repeated. A new process, which gets the public cases only, fails again for the report.
 """
 
 import builtins
@@ -26,8 +26,8 @@ _NAMES = {
 def own_errors(
     problem: Problem, submission: Submission, workers: Workers, failures: Mapping[str, Failure]
 ) -> dict[str, str]:
-    """A text for each check that ended in an error, by the check's name. `failures` are the errors on the secret
-    cases."""
+    """Returns a text for each check that ended in an error, by the check's name. `failures` are the errors on the
+    secret cases."""
     told = [check for check in problem.checks if check.name in failures]
     told = [check for check in told if failures[check.name].kind not in _NOT_REPEATED]
     if not told:
@@ -64,7 +64,7 @@ def _text(secret: Failure, public: Failure | None, submission: Submission, *, se
 
 
 def _place(failure: Failure, submission: Submission) -> str:
-    """The file and line of a failure, if there is such a line."""
+    """Returns the file and line of a failure, if there is such a line."""
     lengths = {f"{name}.py": len(text.splitlines()) for name, text in submission.sources.items()}
     lengths[submission.filename] = max(lengths.values())
     for file, line, _, _ in failure.frames[-1:]:

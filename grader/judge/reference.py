@@ -28,8 +28,8 @@ class Answers(Protocol):
     """A source of reference outputs: the reference itself, or recordings of its outputs.
 
     `misconceptions` are by variant: the name under which `ask` runs the reference with that misconception. `together`
-    returns the variant with two of them, or None if both edit the same place. `at_once` is how many outputs it computes
-    at a time.
+    returns the variant with two of them, or None if both edit the same place. `at_once` is the number of outputs that
+    it computes at a time.
     """
 
     at_once: int
@@ -107,11 +107,11 @@ class ReferenceWorker:
 
 
 class Reference:
-    """Reference outputs of one problem. A worker is started when an output is not in the cache.
+    """The reference outputs of one problem. Starts a worker when an output is not in the cache.
 
-    Processes that need the same outputs at the same time, as in a batch, divide them: what another one is computing
-    comes last. With `at_once` workers, misconceptions are divided among these, too. While `keep` is false, new outputs
-    are not written to the cache.
+    Processes that need the same outputs at the same time, as in a batch, divide them: an output that another process is
+    computing comes last. With `at_once` workers, misconceptions are also divided among these. While `keep` is false,
+    new outputs are not written to the cache.
     """
 
     can_shrink = True
@@ -137,7 +137,7 @@ class Reference:
         self._shares = True  # until it has waited in vain
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
-        """The future outcome of a check's probe on a case. `variant` is a key of `misconceptions`, or empty."""
+        """Returns the future outcome of a check's probe on a case. `variant` is a key of `misconceptions`, or empty."""
         key = (variant, check.run_key, case)
         if key not in self._answers:
             asked = _Asked(check, case, variant, self._cache_key(check, case, variant))
@@ -148,12 +148,12 @@ class Reference:
         return self._answers[key]
 
     def is_known(self, check: Check, case: Case) -> bool:
-        """Whether an output has been computed, now or for an earlier submission."""
+        """Returns whether an output has been computed, now or for an earlier submission."""
         answer = self._answers.get(("", check.run_key, case))
         return (answer is not None and answer.done()) or cache.has(self._cache_key(check, case, ""))
 
     def together(self, first: str, second: str) -> str | None:
-        """A new variant with the edits of two variants; None if their edits overlap."""
+        """Returns a new variant with the edits of two variants; None if their edits overlap."""
         source, name = self._variants[""], f"{first}, and {second}"
         edits = []
         for variant in (first, second):
@@ -174,7 +174,7 @@ class Reference:
             del self._answers[key]
 
     def examples(self, page: str) -> list[str]:
-        """A report on each of the page's examples that is false."""
+        """Returns a report on each of the page's examples that is false."""
         worker = self._workers[0]
 
         def run() -> list[str]:
@@ -189,7 +189,7 @@ class Reference:
         return worker.thread.submit(run).result()
 
     def submission(self, variant: str = "") -> Submission:
-        """The reference, or a variant of it, as a submission."""
+        """Returns the reference, or a variant of it, as a submission."""
         sources = {**self._plain.sources, self.problem.name: self._variants[variant]}
         return Submission(self._plain.filename, sources)
 
@@ -199,9 +199,10 @@ class Reference:
         first.thread.submit(first.load, "", self._plain)
 
     def forget(self, cases: Iterable[Case]) -> None:
-        """Drops the outputs in memory that are not of these cases: smaller cases are made again for every submission.
+        """Drops the outputs in memory that are not of these cases. The smaller cases of a failure are drawn for one
+        submission only.
 
-        Ends all workers but the first, too: others are needed only for many misconceptions.
+        Also ends all workers but the first, because the others are needed only for many misconceptions.
         """
         kept = set(cases)
         self._answers = {key: answer for key, answer in self._answers.items() if key[2] in kept or not answer.done()}
@@ -210,7 +211,7 @@ class Reference:
                 worker.thread.submit(worker.end)
 
     def close(self) -> None:
-        """Kills the workers and cancels what is still to be computed."""
+        """Kills the workers and cancels the waiting requests."""
         self._closed = True
         for worker in self._workers:
             worker.close()
@@ -224,8 +225,8 @@ class Reference:
         return cache.digest([cache.environment(), *self._definition, *parts, *how, encode(frame)])
 
     def _answer_next(self, worker: ReferenceWorker) -> None:
-        """Answers a request that no other process is working on; any if there is none. Variants that it has traced come
-        first."""
+        """Answers a waiting request that no other process is working on; any request if there is none. Variants that
+        this worker has traced come first."""
         start = monotonic()
         while True:
             with self._choosing:
@@ -249,10 +250,10 @@ class Reference:
             release()
 
     def _choose(self, worker: ReferenceWorker) -> tuple[_Asked, Callable[[], None]] | None:
-        """A request that no other process is working on and sharing, taken from those that wait, and what ends the work
+        """Takes a waiting request that no other process is working on. Returns it with a function that ends the claim
         on it.
 
-        All workers but the first take only misconceptions, of which another is waiting or being computed.
+        Workers other than the first take only misconceptions, and only if another one is waiting or being computed.
         """
         first = self._workers[0]
         possible = [asked for asked in self._waiting if worker is first or asked.variant]
@@ -286,7 +287,7 @@ class Reference:
 
 
 def definition(problem: Problem) -> list[str]:
-    """The code of a problem that decides its numbers."""
+    """Returns the code of a problem that decides its numbers."""
     return [path.read_text() for path in sorted(problem.folder.glob("*.py")) if path.name != "stub.py"]
 
 
@@ -305,7 +306,7 @@ def cancel_all(reference: Answers, checks: Iterable[Check], cases: dict[str, lis
 
 
 def frame_of(outcome: Outcome) -> Frame:
-    """The frame in which a worker sends this outcome."""
+    """Returns the frame in which a worker sends this outcome."""
     failure = outcome.failure
     if failure is None:
         fields = {"notes": list(outcome.notes), "numeric": outcome.numeric, "traced": outcome.traced}

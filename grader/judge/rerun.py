@@ -30,8 +30,8 @@ Start = Callable[[], WorkerProcess]
 
 
 def printed_numbers(stdout: str, problem: Problem, submission: Submission, failed: CheckResult, start: Start) -> str:
-    """What the submission prints in an eager run of the failing case, if it printed traced arrays, which have no
-    numbers yet."""
+    """Returns the output of the submission in an eager run of the failing case. Empty unless `stdout` has traced
+    arrays, which print no numbers."""
     if failed.case is None or problem.long_runs or not _TRACER.search(stdout):
         return ""
     session = Session(problem, start(), problem.timeout)
@@ -45,7 +45,7 @@ def printed_numbers(stdout: str, problem: Problem, submission: Submission, faile
 
 
 def reason_for_nan(problem: Problem, submission: Submission, failed: CheckResult, start: Start) -> str:
-    """A sentence on where a NaN comes from, if the first difference is one."""
+    """Returns a sentence on where a NaN comes from, if the first difference is one."""
     mismatch = failed.mismatch
     if not mismatch or mismatch.kind != "value" or mismatch.got != "nan" or mismatch.expected == "nan":
         return ""

@@ -1,4 +1,4 @@
-"""What decides a verdict, as a fingerprint: another one means that a submission has to be graded again.
+"""The fingerprint of everything that decides a verdict. If it changes, a submission has to be graded again.
 
 It covers the modules that the judge and its workers import, without comments and docstrings, and the versions of
 packages. Code that only shows, collects or plans is left out.
@@ -19,8 +19,8 @@ _NO_PART = ("hypothesis",)  # packages: it only searches for a smaller failing c
 
 
 def of(problem: Problem) -> str:
-    """The fingerprint of a problem: its definition, probes, reference and misconceptions, and the grader with its
-    packages."""
+    """Returns the fingerprint of a problem: its definition, probes, reference and misconceptions, and the grader with
+    its packages."""
     modes = [f"{name}={os.environ.get(name)}" for name in FLAX_MODES]
     own = [path for path in sorted(problem.folder.glob("*.py")) if path.name not in ("stub.py", "play.py")]
     modules = imports.files([*_ROOTS, *(name for path in own for name in imports.read(path).imports)], ROOT)

@@ -1,4 +1,4 @@
-"""Which statements of a notebook's cells count: what a file with the same definitions would hold."""
+"""Selects the statements of a notebook's cells that count: those that a file with the same definitions would hold."""
 
 import ast
 import builtins
@@ -26,7 +26,7 @@ class _Statement:
 def counting(
     cells: Mapping[int, str], whole: Collection[int], entries: Collection[str], helping: Collection[int] = ()
 ) -> dict[int, str]:
-    """The text of each cell without the statements that do not count, by number. The cells have no magics.
+    """Returns the text of each cell without the statements that do not count, by number. The cells have no magics.
 
     Imports, definitions and constants count, and whatever assigns a name that the entries use, directly or not. The
     cells in `whole` count whole, and the entries that they define count nowhere else. Of the cells in `helping`, only
@@ -73,26 +73,27 @@ def _kept(
 
 
 def defines(text: str, entries: Collection[str]) -> bool:
-    """Whether a cell binds one of the entries. Where it is not valid Python, a line that looks like it is enough."""
+    """Returns whether a cell binds one of the entries. Where it is not valid Python, a line that looks like it is
+    enough."""
     if (tree := imports.parse(text)) is None:
         return any(re.search(rf"^(def|class)\s+{re.escape(name)}\b", text, re.MULTILINE) for name in entries)
     return any(_bound(node) & set(entries) for node in tree.body)
 
 
 def has_definition(text: str, name: str) -> bool:
-    """Whether a cell, which is valid Python, defines a function or a class of that name."""
+    """Returns whether a cell, which is valid Python, defines a function or a class of that name."""
     tree = imports.parse(text)
     return any(getattr(node, "name", "") == name for node in tree.body) if tree else False
 
 
 def without(text: str, names: Collection[str]) -> str:
-    """A cell, which is valid Python, without the statements that bind one of the names."""
+    """Returns a cell, which is valid Python, without the statements that bind one of the names."""
     tree = imports.parse(text)
     return _without(text, tree, [node for node in tree.body if _bound(node) & set(names)]) if tree else text
 
 
 def _needed(listed: Sequence[_Statement], roots: set[str]) -> set[str]:
-    """The names that the roots use, directly or not, and the roots."""
+    """Returns the names that the roots use, directly or not, and the roots."""
     uses: dict[str, set[str]] = {}
     for statement in listed:
         for name in statement.bound:
@@ -106,7 +107,7 @@ def _needed(listed: Sequence[_Statement], roots: set[str]) -> set[str]:
 
 
 def _is_plain(node: ast.stmt) -> bool:
-    """Whether a statement is an import, a definition or a constant, or a condition around these."""
+    """Returns whether a statement is an import, a definition or a constant, or a condition around these."""
     match node:
         case ast.Assign() | ast.AnnAssign():
             return node.value is not None and not _calls(node.value)
@@ -126,7 +127,7 @@ def _calls(node: ast.expr) -> bool:
 
 
 def _bound(node: ast.stmt) -> frozenset[str]:
-    """The names that a statement assigns, imports or defines, or whose attributes or items it assigns."""
+    """Returns the names that a statement assigns, imports or defines, or whose attributes or items it assigns."""
     names = set[str]()
     unread: list[ast.AST] = [node]  # no recursion: a sum may have thousands of terms
     while unread:
@@ -150,7 +151,7 @@ def _bound(node: ast.stmt) -> frozenset[str]:
 
 
 def _used(node: ast.stmt) -> frozenset[str]:
-    """The global names that a statement refers to, also inside functions."""
+    """Returns the global names that a statement refers to, also inside functions."""
     try:
         table = symtable.symtable(ast.unparse(node), "cell", "exec")
         return frozenset(_referenced(table, top=True))
@@ -167,7 +168,7 @@ def _referenced(table: symtable.SymbolTable, *, top: bool = False) -> Iterator[s
 
 
 def _without(text: str, tree: ast.Module, dropped: Sequence[ast.stmt]) -> str:
-    """The text without some of its statements. One that shares a line with another becomes `pass`."""
+    """Returns the text without some of its statements. One that shares a line with another becomes `pass`."""
     out = {id(node) for node in dropped}
     busy = {line for node in tree.body if id(node) not in out for line in (node.lineno, node.end_lineno)}
     lines: list[bytes | None] = [*text.encode().split(b"\n")]

@@ -1,4 +1,4 @@
-"""What a submission printed, without what libraries logged."""
+"""Removes the lines that libraries logged from the output that a submission printed."""
 
 import re
 
@@ -15,7 +15,7 @@ _CONTINUED = re.compile(
 
 
 def without_logs(text: str) -> str:
-    """The text without the lines that libraries logged, which are recognized by their prefix."""
+    """Returns the text without the lines that libraries logged, which are recognized by their prefix."""
     kept, in_log = [], False
     for line in text.splitlines(keepends=True):
         logged = _LOGGED.match(line) is not None

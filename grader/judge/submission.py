@@ -56,7 +56,8 @@ def read(problem: Problem, path: Path, modules: Path | None = None) -> Submissio
 
 
 def modules_in(folder: Path) -> Callable[[str], str | None]:
-    """A function that reads the modules of a learner's folder, for `with_imports`. Raises UnreadableSubmissionError."""
+    """Returns a function that reads the modules of a learner's folder, for `with_imports`. Raises
+    UnreadableSubmissionError."""
 
     def module(name: str) -> str | None:
         path = folder / f"{name}.py"
@@ -74,17 +75,18 @@ def modules_in(folder: Path) -> Callable[[str], str | None]:
 
 
 def unusable_import(reason: str) -> UnreadableSubmissionError:
-    """The error for a file that imports a course module which cannot be read. `reason` is a sentence."""
+    """Returns the error for a file that imports a course module which cannot be read. `reason` is a sentence."""
     return UnreadableSubmissionError(f"it imports a file that cannot be used: {reason}")
 
 
 def most_bytes(name: str) -> int:
-    """The size limit of a file with that name, in bytes. A notebook may be larger, because it also holds outputs."""
+    """Returns the size limit of a file with that name, in bytes. A notebook may be larger, because it also holds
+    outputs."""
     return MAX_NOTEBOOK if name.lower().endswith(".ipynb") else MAX_SIZE
 
 
 def text(problem: Problem, name: str, data: bytes) -> tuple[str, list[str]]:
-    """The Python text of a file or notebook, and notes on how it was read. Raises UnreadableSubmissionError."""
+    """Returns the Python text of a file or notebook, and notes on how it was read. Raises UnreadableSubmissionError."""
     if name.lower().endswith(".ipynb"):
         if len(data) > MAX_NOTEBOOK:
             raise UnreadableSubmissionError(f"{name} is larger than {MAX_NOTEBOOK >> 20} MiB, the size limit.")
@@ -97,7 +99,7 @@ def text(problem: Problem, name: str, data: bytes) -> tuple[str, list[str]]:
 
 
 def python_text(name: str, data: bytes) -> str:
-    """The text of a Python file. Raises UnreadableSubmissionError."""
+    """Returns the text of a Python file. Raises UnreadableSubmissionError."""
     if len(data) > MAX_SIZE:
         raise UnreadableSubmissionError(f"{name} is larger than {MAX_SIZE >> 20} MiB, the size limit.")
     if _UTF16.match(data):
@@ -118,11 +120,11 @@ def python_text(name: str, data: bytes) -> str:
 
 
 def reference(problem: Problem) -> Submission:
-    """The reference as a submission."""
+    """Returns the reference as a submission."""
     return Submission(f"{problem.name}.py", catalog.reference_sources(problem))
 
 
 def job(problem: Problem, limits: Limits | None = None) -> Job:
-    """The job of a worker for a problem: of a submission, its witness or the reference."""
+    """Returns the job of a worker for a problem: of a submission, its witness or the reference."""
     hidden = selection.secret_folders()
     return Job(problem.folder, problem.devices, limits or Limits(), hidden)

@@ -28,17 +28,23 @@ class Verdict(StrEnum):
 
 
 def overall(verdicts: Sequence[Verdict]) -> Verdict:
-    """The most severe verdict of some checks; NOT ATTEMPTED only if none passed."""
+    """Returns the most severe verdict of some checks; NOT ATTEMPTED only if none passed."""
     worst = max(verdicts, key=lambda verdict: verdict.severity)
     return Verdict.FAIL if worst is Verdict.NOT_ATTEMPTED and Verdict.PASS in verdicts else worst
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The verdict on one check, and one sentence that says why it failed.
+    """The verdict on one check.
 
-    `judged` is false if something else must be right first; see `unjudged`. On a secret case, `own_error` is what the
-    learner may read of an error in their code; see `own_errors`.
+    Attributes:
+        check: The check.
+        verdict: The verdict.
+        message: A sentence that says why it failed.
+        mismatch: The first difference; None if there is none, or if it could not be compared.
+        case: The case on which it failed.
+        own_error: On a secret case, the text on an error in their code that the learner may read; see `public_errors`.
+        judged: Whether the check could be judged; see `blocked`.
     """
 
     check: Check
@@ -55,7 +61,7 @@ class CheckResult:
 
     @property
     def advice(self) -> str:
-        """What a failure of the check usually means, if the check could be judged and its own numbers are wrong."""
+        """The advice on the usual cause of a failure, if the check could be judged and its own numbers are wrong."""
         return self.check.advice if self.mismatch and self.judged else ""
 
 
@@ -63,12 +69,23 @@ class CheckResult:
 class Report:
     """The verdict on one submission.
 
-    `frames` are the learner's own lines of a traceback, and `line` is that of the innermost one in the file, or 0.
-    `notes` say how the file was read, and `remarks` how it ran. `seconds` is wall time. `fault` says which submodule is
-    the first faulty one, or where a NaN comes from, where no misconception fits. `earlier` is the report on an imported
-    course module that fails its own checks. `exited` means that the submission's process ended before it returned a
-    result. `counterexample` holds the arrays of the first failure, and `eager_stdout` is what an eager run of it
-    printed; both only where the case may be shown.
+    Attributes:
+        problem: The problem.
+        filename: The name of the submitted file.
+        checks: The results of the checks, in order.
+        misconception: The misconception behind the failure, if one was found.
+        frames: The learner's own lines of a traceback.
+        line: The line of the innermost one in the file, or 0.
+        notes: Sentences on how the file was read.
+        stdout: The output that the submission printed.
+        isolation: The isolation of its processes.
+        seconds: The wall time.
+        fault: A sentence on the first faulty submodule, or on where a NaN comes from, where no misconception fits.
+        earlier: The report on an imported course module that fails its own checks.
+        exited: Whether the submission's process ended before it returned a result.
+        remarks: Sentences on how the file ran.
+        counterexample: The arrays of the first failure, only where the case may be shown.
+        eager_stdout: The output of an eager run of the failing case, only where the case may be shown.
     """
 
     problem: Problem

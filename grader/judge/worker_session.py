@@ -32,7 +32,7 @@ Frames = tuple[tuple[str, int, str, str], ...]  # file, line, function and code 
 Mode = Literal["trace", "run", "both", "eager", "until_nan"]
 Stage = Literal["saves", "probes", "restores", "reads"]
 MOST_PROGRESS = 1000  # lines of progress before an answer
-_UNSOUND = f"{CourseError.__module__}.{CourseError.__name__}: "  # how a traceback of it ends
+_UNSOUND = f"{CourseError.__module__}.{CourseError.__name__}: "  # the beginning of the last line of its traceback
 MOST_STEPS = 1_000_000
 EXIT_SECONDS = 5.0  # for a process to exit after it closed its channel
 GRACE_SECONDS = 1.0  # for a worker whose time is up to say where its file was
@@ -54,7 +54,7 @@ _WORKER_KINDS = frozenset(
 
 @cache
 def importable() -> str:
-    """What a submission can import, in words: those of the usual libraries that are installed."""
+    """Lists in words what a submission can import: the installed ones of the usual libraries, and more."""
     libraries = "jax flax optax orbax grain numpy einops jaxtyping tiktoken regex safetensors".split()
     found = ", ".join(name for name in libraries if find_spec(name))
     return f"{found}, Python's standard library and the files of other problems"
@@ -62,8 +62,16 @@ def importable() -> str:
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason why a probe returned no numbers, and the remedy, if one is known. All text may come from the
-    submission."""
+    """The reason why a probe returned no numbers. All text may come from the submission.
+
+    Attributes:
+        kind: The kind of failure, such as `raised` or `timeout`.
+        type: The name of the exception's type, if there is one.
+        message: The message.
+        frames: The learner's own frames: file, line, function and code of each.
+        caret: The line with the caret under a syntax error.
+        remedy: What to do, in one clause, if it is known.
+    """
 
     kind: str
     type: str = ""
@@ -82,7 +90,7 @@ class Failure:
         return self.kind, self.type, self.message
 
     def sentence(self) -> str:
-        """One line that says what went wrong and, if known, what to do."""
+        """Returns one line that says what went wrong and, if known, what to do."""
         where = f" ({self.frames[-1][0]}, line {self.frames[-1][1]})" if self.frames else ""
         message = self.message or "no message"
         match self.kind:
@@ -111,11 +119,11 @@ class Failure:
                 return f"{message}{where}"
 
     def line_in(self, file: str) -> int:
-        """The line of the innermost frame in a file; 0 if none is in it."""
+        """Returns the line of the innermost frame in a file; 0 if none is in it."""
         return next((line for name, line, _, _ in reversed(self.frames) if name == file), 0)
 
     def frames_text(self) -> str:
-        """The learner's own frames, and a caret under a syntax error."""
+        """Returns the learner's own frames, and a caret under a syntax error."""
         lines = []
         for file, line, function, code in self.frames:
             lines.append(f"{file}, line {line}{f', in {function}' if function else ''}")
@@ -125,7 +133,15 @@ class Failure:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The result of a probe: leaves and notes, or a failure. `traced` says that a witness computed the leaves."""
+    """The result of a probe: leaves, or a failure.
+
+    Attributes:
+        leaves: The leaves to compare.
+        notes: Sentences for the learner.
+        numeric: Whether the gradient was computed by finite differences, which are less exact.
+        traced: Whether a witness computed the leaves.
+        failure: The reason why there are no leaves; None if there are.
+    """
 
     leaves: Sequence[Leaf] = ()
     notes: Sequence[str] = ()
@@ -186,31 +202,32 @@ class Session:
         return answer if isinstance(answer, Failure) else None
 
     def restart_clock(self) -> None:
-        """Allows the whole time again. For references only, which may run for days."""
+        """Restarts the time limit. For references only, which may run for days."""
         self._clock = Clock(self.seconds, self._computing)
 
     def _computing(self) -> float:
-        """How long the worker has computed since it was ready, in seconds."""
+        """Returns the computing time of the worker since it was ready, in seconds."""
         return self.worker.cpu_seconds() - self._computed
 
     def ask(self, request: Frame | None, *expected: str) -> Frame | Failure:
-        """The answer to a request, of one of these kinds; without a request, the next answer to the former one."""
+        """Sends a request and returns the answer, of one of the `expected` kinds. Without a request, returns the next
+        answer to the last one."""
         return self._exchange(request, *expected)
 
     def run(self, request: Frame) -> Outcome:
-        """The outcome of a request that a worker answers with numbers."""
+        """Returns the outcome of a request that a worker answers with numbers."""
         answer = self._exchange(request, "reading")
         return Outcome(failure=answer) if isinstance(answer, Failure) else outcome_of(answer)
 
     def converse(self, request: Frame, reply: Callable[[Frame], Frame]) -> Outcome:
-        """The outcome of a request to a worker that asks questions before it answers with numbers."""
+        """Returns the outcome of a request to a worker that asks questions before it answers with numbers."""
         answer = self._exchange(request, "reading", "question")
         while isinstance(answer, Frame) and answer.kind == "question":
             answer = self._exchange(reply(answer), "reading", "question")
         return Outcome(failure=answer) if isinstance(answer, Failure) else outcome_of(answer)
 
     def examples(self, page: str) -> list[str] | Failure:
-        """A report on each of a page's examples that is false for the file loaded last."""
+        """Returns a report on each of a page's examples that is false for the file loaded last."""
         answer = self._exchange(Frame("examples", {"page": page}), "examples")
         return answer if isinstance(answer, Failure) else _texts(answer.fields.get("failures"))
 
@@ -244,7 +261,7 @@ class Session:
         return self.ended
 
     def _timeout(self, frames: Frames = ()) -> Failure:
-        if self.worker.killed_for or self.worker.came_near_memory_limit:  # what runs out of memory runs slowly, too
+        if self.worker.killed_for or self.worker.came_near_memory_limit:  # which makes it slow
             reason = (
                 self.worker.killed_for or f"it had used up most of its {self.worker.limits.memory >> 20} MiB of memory"
             )
@@ -253,7 +270,7 @@ class Session:
         return Failure("timeout", message=message, frames=frames)
 
     def _answer(self, clock: Clock) -> Frame:
-        """The next frame other than progress. Once the time is up, only the worker's report on that counts."""
+        """Returns the next frame other than progress. Once the time is up, only the worker's report on that counts."""
         try:
             answer = self._next_frame(clock)
         except ChannelError as error:
@@ -265,7 +282,7 @@ class Session:
         raise DeadlineExceededError("no answer in time")
 
     def _next_frame(self, clock: Clock) -> Frame:
-        """The next frame other than progress, which goes to `say`."""
+        """Returns the next frame other than progress, which goes to `say`."""
         for _ in range(MOST_PROGRESS):
             while not arrives(self.worker.sock, clock.deadline) and not clock.is_up():
                 pass  # it has more time
@@ -276,7 +293,7 @@ class Session:
         raise ChannelError(f"more than {MOST_PROGRESS} lines of progress")
 
     def _death(self) -> Failure:
-        """The reason why the process ended: the grader killed it, it ran out of memory, or it exited."""
+        """Returns the reason why the process ended: the grader killed it, it ran out of memory, or it exited."""
         limit = f"{self.worker.limits.memory >> 20} MiB"
         try:
             code = self.worker.wait(timeout=EXIT_SECONDS)
@@ -285,7 +302,7 @@ class Session:
         if self.worker.killed_for:
             return Failure(_kind(self.worker), message=f"stopped: {self.worker.killed_for}")
         if code in (-6, -7, -11):  # SIGABRT, SIGBUS, SIGSEGV
-            if self.worker.came_near_memory_limit:  # how XLA ends when an allocation fails
+            if self.worker.came_near_memory_limit:  # XLA ends the process when an allocation fails
                 return Failure("memory", message=f"it crashed (signal {-code}), probably out of memory (limit {limit})")
             return Failure("exit", message=f"it crashed (signal {-code}) before returning a result")
         how = f"signal {-code}" if code < 0 else f"code {code}"
@@ -293,12 +310,12 @@ class Session:
 
 
 def _kind(worker: WorkerProcess) -> str:
-    """Which limit a worker exceeded or, if none yet, came near."""
+    """Returns the limit that a worker exceeded or, if it exceeded none, came near: `processes` or `memory`."""
     return "processes" if "processes" in worker.killed_for else "memory"
 
 
 def probe_frame(variant: str, check: Check, case: Case, mode: Mode, measures: Sequence[str] = ()) -> Frame:
-    """The request for a probe. Its bytes are part of the key of a reference output in the cache.
+    """Returns the request for a probe. Its bytes are part of the key of a reference output in the cache.
 
     A submission's worker traces (`trace`) or, if that fails, runs the probe itself (`run`). A reference's worker traces
     it and runs the program like a witness (`both`). `eager` runs it without jit, and `until_nan` also stops at the
@@ -322,7 +339,7 @@ class ArrayShape:
 
 
 def read_frame(check: Check, case: Case, leaves: Sequence[Leaf]) -> Frame:
-    """The request to turn what a probe returned into the leaves to compare."""
+    """Returns the request to turn the outputs of a probe into the leaves to compare."""
     frame = probe_frame("", check, case, "run")
     return Frame("read", frame.fields, [*(replace(leaf, path=CASE + leaf.path) for leaf in frame.leaves), *leaves])
 
@@ -330,8 +347,8 @@ def read_frame(check: Check, case: Case, leaves: Sequence[Leaf]) -> Frame:
 def in_stages(
     check: Check, case: Case, mode: Mode, measures: Sequence[str], ask: Callable[[Stage, Frame], Outcome]
 ) -> Outcome:
-    """The outcome of a check's probe on a case, with what runs before and after it. `ask` sends a request to a
-    process."""
+    """Returns the outcome of a check's probe on a case, with the requests before and after it. `ask` sends a request to
+    a process."""
     frame, kept, files = probe_frame("", check, case, mode, measures), list[Leaf](), list[Leaf]()
     if check.saved_by:
         saved = ask("saves", probe_frame("", replace(check, probe=check.saved_by, options={}), to_save(case), "run"))
@@ -353,7 +370,7 @@ def in_stages(
 
 
 def without_arrays(case: Case) -> Case:
-    """The case without the numbers of its arrays, and without the seed, from which its parameters are drawn."""
+    """Returns the case without the numbers of its arrays, and without the seed, from which its parameters are drawn."""
     values: dict[str, Any] = dict(case.values)
     for key, value in case.values.items():
         if isinstance(value, np.ndarray):
@@ -362,7 +379,7 @@ def without_arrays(case: Case) -> Case:
 
 
 def measured(problem: Problem, check: Check) -> list[str]:
-    """What is to be measured of the program of a check's probe: all that any check on the same run compares."""
+    """Returns the names of the measures of a check's program: all that any check on the same run compares."""
     leaves = (other.leaves for other in problem.checks if other.run_key == check.run_key)
     names = sorted({name.removeprefix(PROGRAM) for name in leaves if name.startswith(PROGRAM)})
     placed = ["inputs"] if names and problem.places_inputs else []
@@ -371,12 +388,12 @@ def measured(problem: Problem, check: Check) -> list[str]:
 
 
 def notes_of(frame: Frame) -> list[str]:
-    """The notes in a worker's frame, made printable: they may come from a submission."""
+    """Returns the notes in a worker's frame, made printable: they may come from a submission."""
     return [printable(note)[:300] for note in _texts(frame.fields.get("notes"))]
 
 
 def outcome_of(frame: Frame) -> Outcome:
-    """The outcome that a worker's frame holds. Its texts may come from a submission."""
+    """Returns the outcome that a worker's frame holds. Its texts may come from a submission."""
     if frame.kind == "raised":
         return Outcome(failure=failure_from(frame.fields))
     numeric, traced = (frame.fields.get(key) is True for key in ("numeric", "traced"))
@@ -384,7 +401,7 @@ def outcome_of(frame: Frame) -> Outcome:
 
 
 def failure_from(fields: dict[str, Any]) -> Failure:
-    """The failure that a worker describes. Its texts may come from the submission: they are shortened and made
+    """Returns the failure that a worker describes. Its texts may come from the submission: they are shortened and made
     printable."""
 
     def text(key: str, limit: int) -> str:
@@ -403,7 +420,8 @@ def failure_from(fields: dict[str, Any]) -> Failure:
 
 
 def _without_course_files(message: str) -> str:
-    """A message of JAX without the sentences that name files of the course or of packages, where the error is not."""
+    """Returns a message of JAX without the sentences that name files of the course or of packages, where the error is
+    not."""
     folders = [str(path) for path in (ROOT / "grader", ROOT / "problems", selected().root / "problems")]
     folders.append("site-packages")
     if not any(folder in message for folder in folders):
@@ -413,7 +431,7 @@ def _without_course_files(message: str) -> str:
 
 
 def _progress(fields: dict[str, Any]) -> str:
-    """The progress of a long run, in words of the grader around the worker's numbers. Raises ChannelError."""
+    """Returns the progress of a long run, in words of the grader around the worker's numbers. Raises ChannelError."""
     match fields:
         case {"step": int(step), "steps": int(steps), "loss": float(loss)} if 0 <= step <= steps <= MOST_STEPS:
             return f"training: step {step:d} of {steps:d}, loss {loss:.3g}"

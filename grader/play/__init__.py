@@ -1,5 +1,5 @@
-"""Plays: what a learner's file does in a real model, as exhibits. May import the judge and the course; no verdict
-depends on it.
+"""Plays: a learner's file at work in a real model, as exhibits. May import the judge and the course; no verdict depends
+on it.
 
 `play_session.py` is the judge's side; it starts a confined worker and reads exhibits. `play_worker.py` runs in that
 worker.

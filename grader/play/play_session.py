@@ -21,14 +21,15 @@ MOST_PROGRESS = 10_000  # reports
 
 
 def job(problem: Problem) -> Job:
-    """The job of a worker that plays."""
+    """Returns the job of a worker that plays."""
     return replace(submission_.job(problem), extension=ACTOR)
 
 
 class Performance:
-    """One play of a submission. Iterate over it once: each exhibit comes as soon as it is ready.
+    """One play of a submission. Iterate over it once: each exhibit is yielded as soon as it is ready.
 
-    Then `failure` is the reason why it ended early, if it did, and `printed` what the submission printed.
+    Afterwards, `failure` is the reason why it ended early, if it did, and `printed` the output that the submission
+    printed.
     """
 
     def __init__(self, problem: Problem, submission: Submission, workers: Workers, text: str | None = None) -> None:
@@ -41,8 +42,8 @@ class Performance:
         self._session = Session(problem, workers.worker(job(problem)), PATIENCE * self.cpu_seconds)
 
     def __iter__(self) -> Iterator[Exhibit | Progress]:
-        """The exhibits, and reports of progress between them. Raises WorkerStartError, and CourseError if the play is
-        unsound."""
+        """Yields the exhibits, and reports of progress between them. Raises WorkerStartError, and CourseError if the
+        play is unsound."""
         try:
             self.failure = self._session.load("", self._submission)
             if self.failure is None:
@@ -78,14 +79,14 @@ class Performance:
         self.failure = Failure("protocol", message=f"it sent more than {MOST_EXHIBITS} exhibits")
 
     def ending(self) -> Ending:
-        """How the play ended, once it has."""
+        """Returns the end of the play. Call it once the play has ended."""
         failure = self.failure
         has_frames = failure is not None and failure.frames and failure.kind != "not_implemented"
         frames = failure.frames_text() if failure and has_frames else ""
         return Ending(self.told() if failure else "", frames, self.printed.strip())
 
     def told(self) -> str:
-        """What ended the play early, in one sentence."""
+        """Explains in one sentence why the play ended early."""
         failure = self.failure
         assert failure is not None  # noqa: S101  the caller asked
         where = f" ({failure.frames[-1][0]}, line {failure.frames[-1][1]})" if failure.frames else ""

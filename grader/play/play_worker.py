@@ -23,7 +23,7 @@ class Names:
         return self._subject.attribute(name)
 
     def construct(self, name: str, **values: Any) -> Callable[[], Any]:
-        """A function that constructs the module entry `name` as the page says. `values` are those of a case, by
+        """Returns a function that constructs the module entry `name` as the page says. `values` are those of a case, by
         name."""
         construct: Callable[[], Any] = self._subject.constructor(name, Case(values))
         return construct

@@ -31,35 +31,36 @@ class Answer:
 
 
 def order(problems: Sequence[Problem], seed: int, learner: str) -> list[Hunt]:
-    """All hunts of these problems in the order in which a learner gets them. The same for all if `learner` is empty."""
+    """Returns all hunts of these problems in the order in which a learner gets them. The same for all if `learner` is
+    empty."""
     found = {hunt.id: hunt for problem in problems for hunt in hunts.of(problem, styles=False)}
     return [found[id_] for id_ in by_seed(found, f"{seed} {learner}")]
 
 
 def names_seed(seed: int, learner: str) -> str:
-    """The seed of the names in a learner's hunts."""
+    """Returns the seed of the names in a learner's hunts."""
     return f"{seed:x} {learner}"
 
 
 def choose(
     problems: Sequence[Problem], count: int, seed: int, learner: str, workers: Workers
 ) -> Iterator[tuple[Program, str]]:
-    """The programs of a learner's hunts, with their symptoms. Each is run, on public cases."""
+    """Yields the programs of a learner's hunts, with their symptoms. Each is run, on public cases."""
     found = hunt_soundness.offered(order(problems, seed, learner), names_seed(seed, learner), workers)
     for program, failed in islice(found, count):
         yield program, symptoms.of(*failed).text
 
 
 def assigned(problems: Sequence[Problem], seed: int, learner: str, answer: Answer) -> Program | None:
-    """The program of the hunt that an answer is about; None if the learner was not given it."""
+    """Returns the program of the hunt that an answer is about; None if the learner was not given it."""
     mine = {marked(hunt.id, seed, learner): hunt for hunt in order(problems, seed, learner)}
     hunt = mine.get(answer.id)
     return hunts.program(hunt, names_seed(seed, learner)) if hunt else None
 
 
 def marked(hunt: str, seed: int, learner: str) -> str:
-    """The id of a hunt as it stands on a learner's sheet. Ids of hunts are public; the mark is known to the seed
-    only."""
+    """Returns the id of a hunt as it stands on a learner's sheet. Ids of hunts are public; the mark is known to the
+    seed only."""
     mark = hmac.digest(str(seed).encode(), f"{hunt} {learner}".encode(), "sha256")
     return f"{hunt}-{mark[:6].hex()}"
 
@@ -69,7 +70,7 @@ def file(number: int) -> str:
 
 
 def sheet(learner: str, programs: Sequence[tuple[Program, str]], seed: int) -> str:
-    """The text of the sheet: a table for each hunt, with what its owner sees and the ideas as comments."""
+    """Returns the text of the sheet: a table for each hunt, with what its owner sees and the ideas as comments."""
     lines = [
         "# For each hunt: the number of the wrong line, the letter of the idea, and the mended program in its file.",
         "# Change only what is wrong: a rewrite gets no point.",
@@ -85,7 +86,7 @@ def sheet(learner: str, programs: Sequence[tuple[Program, str]], seed: int) -> s
 
 
 def answers(text: str) -> tuple[str, list[Answer]]:
-    """The learner that a sheet is for, and the answers on it. Raises ValueError if the sheet is not TOML."""
+    """Returns the learner that a sheet is for, and the answers on it. Raises ValueError if the sheet is not TOML."""
     found, tables = [], tomllib.loads(text)
     learner = tables.pop("learner", "")
     for name, values in tables.items():

@@ -1,5 +1,5 @@
-"""Whether a hunt is sound: the program was right, it is wrong now in the way that its idea says, and its symptom is
-fair."""
+"""Verifies that a hunt is sound: the program was right, it is wrong now in the way that its idea describes, and its
+symptom is fair."""
 
 import re
 from collections import Counter
@@ -27,10 +27,16 @@ _RAISED = re.compile(r"\w+(Error|Exception)\b")
 
 @dataclass
 class Row:
-    """What was found about the hunts of one problem: how many there are, how many are sound, and of which kinds they
-    are.
+    """The findings about the hunts of one problem.
 
-    `left_out` says why others are not offered. A complaint is about a program that fails although it has no fault.
+    Attributes:
+        problem: The problem's name.
+        possible: The number of all hunts.
+        sound: The number of hunts that are fair, and offered.
+        kinds: The number of sound hunts of each kind of symptom.
+        left_out: For each hunt that is not offered, the reason.
+        complaints: One for each program that fails although it has no fault.
+        seconds: The time that it took.
     """
 
     problem: str
@@ -48,7 +54,7 @@ class Row:
 
 
 def prove(problem: Problem, workers: Workers) -> Row:
-    """Tries every hunt of a problem, and the programs that they are made of."""
+    """Tries every hunt of a problem, and the correct programs behind them."""
     start, row, found = monotonic(), Row(problem.name), hunts.of(problem)
     reference, drawn = Reference(problem, workers), cases_.draw_all(problem, 0)
     reference.keep = False  # nobody asks for these outputs again
@@ -75,7 +81,7 @@ def prove(problem: Problem, workers: Workers) -> Row:
 
 
 def first_seen(failures: Iterator[Failed]) -> list[Failed]:
-    """The first failed check that an owner could see; the first of all if each one tells the fault."""
+    """Returns the first failed check that an owner could see; the first of all if each one tells the fault."""
     found: list[Failed] = []
     for failed in failures:
         if not _tells(failed.result):
@@ -85,14 +91,14 @@ def first_seen(failures: Iterator[Failed]) -> list[Failed]:
 
 
 def _tells(result: CheckResult) -> bool:
-    """Whether the report on a failed check is a sentence of the course about the fault. One that compares two values is
-    none."""
+    """Returns whether the report on a failed check is a sentence of the course about the fault. One that compares two
+    values is none."""
     said = result.message if result.mismatch is None else result.mismatch.words
     return result.verdict is Verdict.FAIL and bool(said) and "expected" not in said
 
 
 def unfair(program: Program, failures: list[Failed], reference: Reference) -> str:
-    """Why a program is no fair hunt; empty if it is one."""
+    """Returns the reason why a program is no fair hunt; empty if it is one."""
     if not failures:
         return "it passes"
     hunt, first = program.hunt, failures[0]
@@ -107,7 +113,8 @@ def unfair(program: Program, failures: list[Failed], reference: Reference) -> st
 
 
 def _unfair_error(hunt: Hunt, result: CheckResult) -> str:
-    """Why a program that raises is no fair hunt. The grader's own words on an error would tell the fault."""
+    """Returns the reason why a program that raises is no fair hunt; empty if it is one. The grader's own words on an
+    error would reveal the fault."""
     if result.verdict is Verdict.NOT_ATTEMPTED or not _RAISED.match(result.message):
         return f"its error tells the fault: {result.message}"
     if result.message.startswith(_MISFITS) or not hunt.misconception.raises:
@@ -116,7 +123,7 @@ def _unfair_error(hunt: Hunt, result: CheckResult) -> str:
 
 
 def _has_the_idea(hunt: Hunt, failed: Failed, reference: Reference) -> bool:
-    """Whether the program gives what the reference gives with the same misconception."""
+    """Returns whether the program's outcome equals that of the reference with the same misconception."""
     check, case = failed.result.check, failed.result.case
     if case is None:
         return False
@@ -131,7 +138,7 @@ def _has_the_idea(hunt: Hunt, failed: Failed, reference: Reference) -> bool:
 
 
 def offered(candidates: list[Hunt], seed: str, workers: Workers) -> Iterator[tuple[Program, list[CheckResult]]]:
-    """The programs of those hunts that are fair, with the checks that they fail, one after the other."""
+    """Yields the programs of those hunts that are fair, with the checks that they fail, one after the other."""
     for hunt in candidates:
         program = hunts.program(hunt, seed)
         reference = Reference(hunt.problem, workers)

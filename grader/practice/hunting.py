@@ -1,4 +1,4 @@
-"""A hunt of a learner: which program it is, what was answered so far, and what each answer is worth."""
+"""A hunt of a learner: the program, the answers so far, and the worth of each answer."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -21,7 +21,21 @@ LETTERS = "ABCD"
 
 @dataclass
 class UnderWay:
-    """One hunt, as the log of the learner records it."""
+    """One hunt, as the log of the learner records it.
+
+    Attributes:
+        id: The id of its first entry in the log.
+        problem: The problem's name.
+        hunt: The id of the hunt in the course.
+        seed: The seed of the variables' names.
+        symptom: The symptom that was shown.
+        kind: The kind of that symptom.
+        lines: The lines that the learner answered.
+        ideas: The ideas that the learner answered, counted from 0.
+        hints: The number of hints seen.
+        trials: The number of gradings of the mended program.
+        ended: Whether the hunt has ended.
+    """
 
     id: str
     problem: str
@@ -45,7 +59,7 @@ class UnderWay:
 
 
 def recorded_hunts(entries: list[Entry]) -> list[UnderWay]:
-    """The hunts in a log, ended or not, in the order in which something was last noted of them.
+    """Returns the hunts in a log, ended or not, in the order in which something was last noted of them.
 
     An answer may be dated before the hunt that it is about: by another machine, or with `--today`.
     """
@@ -80,20 +94,21 @@ class HuntSpace(Workspace):
         return self.home.folder
 
     def under_way(self, problem: Problem | None = None) -> UnderWay | None:
-        """The hunt that the learner last saw or answered and that has not ended, of a problem if one is named."""
+        """Returns the hunt that the learner last saw or answered and that has not ended, of a problem if one is
+        named."""
         names = [problem.name] if problem else catalog.names()
         waiting = [each for each in recorded_hunts(self.home.entries()) if not each.ended and each.problem in names]
         return waiting[-1] if waiting else None
 
     def passed(self) -> list[Problem]:
-        """The problems whose hunts may be seen: those that were passed, where learners may read the reference."""
+        """Returns the problems with hunts to offer: those that were passed, where learners may read the reference."""
         progress = self.home.progress()
         done = {name for name, row in progress.items() if row.verdict == "PASS"}
         return [problem for problem in catalog.problems() if problem.name in done and catalog.shows_solution(problem)]
 
     def candidates(self, problem: Problem | None = None) -> list[Hunt]:
-        """What to hunt next, of a problem if one is named: the faults that the learner made first, those of the
-        reference before those of other styles, and nothing a second time. Raises UsageError."""
+        """Returns the hunts to offer next, of a problem if one is named: the faults that the learner made first, those
+        of the reference before those of other styles, and none that was hunted before. Raises UsageError."""
         passed = self.passed()
         if problem and problem not in passed:
             raise UsageError(
@@ -134,7 +149,7 @@ class HuntSpace(Workspace):
         return recorded_hunts([entry])[0]
 
     def program(self, current: UnderWay) -> Program:
-        """The program of a hunt as it was given. Raises UsageError if the course no longer has it."""
+        """Returns the program of a hunt as it was given. Raises UsageError if the course no longer has it."""
         problem = catalog.load(current.problem)
         for hunt in hunts.of(problem):
             if hunt.id == current.hunt:
@@ -143,7 +158,7 @@ class HuntSpace(Workspace):
         raise UsageError("The course no longer has this hunt, so it has ended. `grade hunt` begins another one.")
 
     def answer_line(self, current: UnderWay, line: int) -> bool:
-        """Whether the line is one of the fault. Raises UsageError if the program has no such line."""
+        """Returns whether the line is one of the fault. Raises UsageError if the program has no such line."""
         program = self.program(current)
         if line > len(program.text.splitlines()) and line not in program.fault:
             raise UsageError(f"The program has {len(program.text.splitlines())} lines; there is no line {line}.")
@@ -151,7 +166,8 @@ class HuntSpace(Workspace):
         return line in program.fault
 
     def answer_idea(self, current: UnderWay, number: int) -> bool:
-        """Whether the idea, counted from 0, is the one behind the fault. Raises UsageError if there is no such idea."""
+        """Returns whether the idea, counted from 0, is the one behind the fault. Raises UsageError if there is no such
+        idea."""
         program = self.program(current)
         if number >= len(program.ideas):
             raise UsageError(f"There are {len(program.ideas)} ideas: {', '.join(LETTERS[: len(program.ideas)])}.")
@@ -159,7 +175,7 @@ class HuntSpace(Workspace):
         return number == program.answer
 
     def next_question(self, current: UnderWay) -> str:
-        """The next hint: a question. Empty after the last."""
+        """Returns the next hint: a question. Empty after the last."""
         if current.hints >= len(current.kind.questions):
             return ""
         question = current.kind.questions[current.hints]
@@ -176,7 +192,7 @@ class HuntSpace(Workspace):
         self._note(current, verdict=verdict)
 
     def note_end(self, current: UnderWay, *, mended: bool = False) -> None:
-        """Notes that the hunt has ended, with what it was worth."""
+        """Notes that the hunt has ended, and whether the program was mended."""
         self.home.record("hunted", current.problem, begun=current.id, mended=mended or None)
 
     def _note(self, current: UnderWay, **facts: object) -> None:
@@ -187,8 +203,8 @@ _LONGEST_MEND = 4  # times the length of a hunt's program
 
 
 def is_rewrite(program: Program, text: str) -> bool:
-    """Whether a mended program changes much more than the fault. One that is several times as long does: it is not
-    compared."""
+    """Returns whether a mended program changes much more than the fault. One that is several times as long does: it is
+    not compared."""
     if len(text) > _LONGEST_MEND * len(program.text):
         return True
     needed = hunts.changed_lines(program.text, program.correct)
@@ -204,7 +220,7 @@ def solved_idea(current: UnderWay, program: Program) -> bool:
 
 
 def lesson(current: UnderWay, program: Program) -> list[str]:
-    """What to say after a hunt: the fault, the idea behind it, and how an experienced person finds it."""
+    """Returns the lines to show after a hunt: the fault, the idea behind it, and how an experienced person finds it."""
     misconception, ways = program.hunt.misconception, current.kind.found
     lines = _tries([line in program.fault for line in current.lines])
     ideas = _tries([idea == program.answer for idea in current.ideas])
@@ -216,13 +232,13 @@ def lesson(current: UnderWay, program: Program) -> list[str]:
 
 
 def _tries(right: list[bool]) -> str:
-    """How many answers there were up to the right one, in words."""
+    """Describes in words the number of answers up to the right one."""
     number = right.index(True) + 1 if True in right else len(right)
     return counted(number, "try").replace("trys", "tries")
 
 
 def _numbers(lines: list[int]) -> str:
-    """The numbers of lines in words, those in a row as a range."""
+    """Returns the numbers of lines in words, those in a row as a range."""
     runs: list[list[int]] = []
     for line in lines:
         if runs and line == runs[-1][-1] + 1:

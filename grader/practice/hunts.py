@@ -1,4 +1,4 @@
-"""The hunts of a problem: plausible programs with one fault each, made of what the course has.
+"""The hunts of a problem: plausible programs with one fault each, made from the misconceptions of the course.
 
 A hunt is a correct program, the reference or one of the other styles, with the edit of a misconception. `grade verify
 --hunts` proves each of them.
@@ -23,7 +23,15 @@ MOST_LINES, MOST_PLACES = 8, 2  # of a fault; more is no hunt for one
 
 @dataclass(frozen=True)
 class Hunt:
-    """A misconception in a correct program of a problem. `base` is the reference, or the file of another style."""
+    """A misconception in a correct program of a problem.
+
+    Attributes:
+        problem: The problem.
+        base: The reference, or the name of the file of another style.
+        misconception: The misconception.
+        correct: The correct program.
+        broken: The program with the misconception.
+    """
 
     problem: Problem
     base: str
@@ -33,15 +41,22 @@ class Hunt:
 
     @property
     def id(self) -> str:
-        """What names the hunt, and tells nothing about its fault."""
+        """The hunt's id, which reveals nothing about its fault."""
         text = f"{self.problem.slug}\0{self.base}\0{self.misconception.name}"
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
 class Program:
-    """A hunt as a learner sees it: names drawn by seed, no comments. `fault` holds the numbers of the lines that are
-    wrong."""
+    """A hunt as a learner sees it: with names drawn by seed, and without comments.
+
+    Attributes:
+        hunt: The hunt.
+        text: The faulty program.
+        correct: The correct program with the same names.
+        fault: The numbers of the lines that are wrong.
+        ideas: The ideas to choose from.
+    """
 
     hunt: Hunt
     text: str
@@ -56,8 +71,8 @@ class Program:
 
 
 def of(problem: Problem, *, styles: bool = True) -> tuple[Hunt, ...]:
-    """All hunts of a problem: those of the reference first, then those of other styles. None if each takes a long
-    run."""
+    """Returns all hunts of a problem: those of the reference first, then those of other styles. None if each takes a
+    long run."""
     if problem.long_runs or not catalog.has_solution(problem):
         return ()
     found = (*_of_reference(problem), *(_of_styles(problem) if styles else ()))
@@ -84,7 +99,8 @@ def _of_styles(problem: Problem) -> Iterator[Hunt]:
 
 
 def _is_one_fault(hunt: Hunt) -> bool:
-    """Whether the edit is in one or two places of few lines, and the result is Python that is another program."""
+    """Returns whether the edit is in one or two places of few lines, and the result is Python that is another
+    program."""
     changes = _changes(hunt.correct, hunt.broken)
     size = sum(max(last - first, end - start) for first, last, start, end in changes)
     if not 0 < len(changes) <= MOST_PLACES or size > MOST_LINES:
@@ -94,7 +110,7 @@ def _is_one_fault(hunt: Hunt) -> bool:
 
 
 def program(hunt: Hunt, seed: str) -> Program:
-    """The hunt with the names of a seed."""
+    """Returns the hunt with the names of a seed."""
     names = new_names([hunt.correct, hunt.broken], f"{seed}{hunt.id}")
     text, correct = disguised(hunt.broken, names), disguised(hunt.correct, names)
     wrong: set[int] = set()
@@ -105,13 +121,14 @@ def program(hunt: Hunt, seed: str) -> Program:
 
 
 def _changes(before: str, after: str) -> list[tuple[int, int, int, int]]:
-    """The places where two texts differ: first and last line before, first and last line after."""
+    """Returns the places where two texts differ: first and last line before, first and last line after."""
     matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
     return [each[1:] for each in matcher.get_opcodes() if each[0] != "equal"]
 
 
 def _whole(text: str, lines: set[int]) -> set[int]:
-    """The lines, with all lines of the statements that they belong to. Of a compound statement, only its head."""
+    """Returns the lines, with all lines of the statements that they belong to. Of a compound statement, only its
+    head."""
     found = set(lines)
     for node in ast.walk(imports.syntax_tree(text)):
         if isinstance(node, ast.stmt):
@@ -124,7 +141,8 @@ def _whole(text: str, lines: set[int]) -> set[int]:
 
 
 def _ideas(hunt: Hunt, seed: str) -> tuple[str, ...]:
-    """The right idea among others of the problem. Those that edit the same place are the most plausible."""
+    """Returns the right idea and other ideas of the problem, in an order drawn from `seed`. About half of the others
+    edit the same place, if there are as many, because these are the most plausible."""
     own = hunt.misconception
     others = [other for other in catalog.misconceptions(hunt.problem) if not _is_like(other.name, own.name)]
     near = [other.name for other in others if other.find in own.find or own.find in other.find]
@@ -134,20 +152,21 @@ def _ideas(hunt: Hunt, seed: str) -> tuple[str, ...]:
 
 
 def _is_like(name: str, other: str) -> bool:
-    """Whether two ideas share half of their words or more: one may be a case of the other."""
+    """Returns whether two ideas share half of their words or more: one may be a case of the other."""
     one, two = set(name.split()), set(other.split())
     return len(one & two) >= len(one | two) / 2 or one <= two or two <= one
 
 
 def changed_lines(before: str, after: str) -> int:
-    """How many lines of a program a mend changes: neither blank lines nor comments nor the way it is laid out."""
+    """Returns the number of statements of a program that a mend changes. Blank lines, comments and layout do not
+    count."""
     one, two = (_statements(text) for text in (before, after))
     matcher = difflib.SequenceMatcher(None, one, two, autojunk=False)
     return sum(max(b - a, d - c) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal")
 
 
 def _statements(text: str) -> list[str]:
-    """A program as a line for each simple statement and each head of a compound one; its own lines if it is not
+    """Returns a program as a line for each simple statement and each head of a compound one; its own lines if it is not
     Python."""
     tree = imports.parse(text)
     if tree is None:

@@ -1,4 +1,4 @@
-"""What other commands say about practice: in a sentence, and as a calendar of the last year."""
+"""The reminders of practice in other commands: a sentence, and a calendar of the last year."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -23,25 +23,25 @@ WEEKS = 53
 
 
 def due_memories(space: Workspace) -> list[Memory]:
-    """What is due today, of the problems of the selected course. Imports `fsrs` only if something was passed."""
+    """Returns the problems of the selected course that are due today. Imports `fsrs` only if something was passed."""
     names = set(catalog.names())
     entries = [entry for entry in space.entries() if entry.problem in names]
     return schedule.due(schedule.memories(entries).values())
 
 
 def due_text(space: Workspace) -> str:
-    """How many reviews are due today, and how to begin; empty if none is."""
+    """Describes how many reviews are due today and how to begin; empty if none is."""
     waiting = due_memories(space)
     return f"{counted(len(waiting), 'review')} due today: `grade review`." if waiting else ""
 
 
 def days(entries: Iterable[Entry]) -> Counter[date]:
-    """How much was practiced on each day: the number of entries about work."""
+    """Returns the number of entries about work on each day."""
     return Counter(entry.day for entry in entries if entry.kind in _WORK)
 
 
 def calendar(entries: Iterable[Entry], today: date | None = None) -> list[list[tuple[date, int]]]:
-    """The last 53 weeks, each from Monday on, as days with how much was practiced on them. Ends with today."""
+    """Returns the last 53 weeks, each from Monday on, as days with how much was practiced on them. Ends with today."""
     today = today or log.now().date()
     done = days(entries)
     monday = today - timedelta(days=today.weekday(), weeks=WEEKS - 1)
@@ -53,7 +53,7 @@ def calendar(entries: Iterable[Entry], today: date | None = None) -> list[list[t
 
 
 def level(count: int) -> int:
-    """How dark a day is drawn, from 0 for none to 4."""
+    """Returns the shade in which a day is drawn, from 0 for no entries to 4."""
     return min((0, 1, 1, 2, 2, 2, 3, 3, 3, 3)[count] if count < 10 else 4, 4)
 
 
@@ -62,7 +62,7 @@ _DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
 
 
 def calendar_text(entries: Iterable[Entry], width: int) -> list[str]:
-    """The calendar as text, a column for each week; as many of the last weeks as fit."""
+    """Returns the calendar as text, a column for each week; as many of the last weeks as fit."""
     weeks = calendar(entries)[-max(width - 5, 1) :]
     months, last = [" "] * (len(weeks) + 4), ""
     for column, week in enumerate(weeks):

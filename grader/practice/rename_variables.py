@@ -28,12 +28,12 @@ def _table() -> dict[str, Any]:
 
 
 def by_seed(items: Iterable[Item], seed: str) -> list[Item]:
-    """The items in an order that depends on nothing but the seed and their texts."""
+    """Returns the items in an order that depends on nothing but the seed and their texts."""
     return sorted(items, key=lambda item: hashlib.sha256(f"{seed}\0{item}".encode()).digest())
 
 
 def new_names(sources: Sequence[str], seed: str) -> dict[str, str]:
-    """A new name for each local name of these programs that nothing outside of its function can know.
+    """Returns a new name for each local name of these programs that nothing outside of its function can know.
 
     Not renamed: names of modules, entries and their parameters, names of keyword arguments, axis letters.
     """
@@ -56,7 +56,7 @@ def new_names(sources: Sequence[str], seed: str) -> dict[str, str]:
 
 
 def disguised(source: str, names: Mapping[str, str]) -> str:
-    """The program with these names, without comments and docstrings. It does the same."""
+    """Returns the program with these names, without comments and docstrings. It does the same."""
     lines = source.splitlines()
     drops = {number for span in _docstrings(imports.syntax_tree(source)) for number in range(span[0], span[1] + 1)}
     edits: list[tuple[int, int, int, str]] = []
@@ -78,7 +78,7 @@ def disguised(source: str, names: Mapping[str, str]) -> str:
 
 
 def _docstrings(tree: ast.Module) -> Iterable[tuple[int, int]]:
-    """The first and the last line of each docstring of a body that has more than that."""
+    """Yields the first and the last line of each docstring of a body that has more than that."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and len(node.body) > 1:
             first = node.body[0]
@@ -103,7 +103,7 @@ def _all_names(tree: ast.Module) -> Iterable[str]:
 
 
 def _fixed(tree: ast.Module) -> set[str]:
-    """The names that must stay: those of the module and of classes, parameters of their functions, keywords, in
+    """Returns the names that must stay: those of the module and of classes, parameters of their functions, keywords, in
     f-strings."""
     fixed: set[str] = set()
     bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
@@ -126,7 +126,7 @@ def _fixed(tree: ast.Module) -> set[str]:
 
 
 def _bound(node: ast.AST) -> Iterable[str]:
-    """The names that a statement of a module or class binds."""
+    """Yields the names that a statement of a module or class binds."""
     if isinstance(node, ast.ClassDef):
         yield node.name
         return
@@ -139,7 +139,7 @@ def _parameters(arguments: ast.arguments) -> list[str]:
 
 
 def _local(tree: ast.Module) -> set[str]:
-    """The names that functions bind: variables, inner functions and their parameters."""
+    """Returns the names that functions bind: variables, inner functions and their parameters."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

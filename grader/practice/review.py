@@ -44,7 +44,18 @@ class Clock:
 
 @dataclass
 class UnderWay:
-    """A review that has not ended: what the log knows of it. `id` is that of its first entry."""
+    """A review that has not ended, as the log records it.
+
+    Attributes:
+        id: The id of its first entry in the log.
+        problem: The problem's name.
+        form: What is reviewed: the core or the whole problem.
+        seconds: The time on the clock.
+        gradings: The number of gradings with more than the stub.
+        hints: The number of hints seen.
+        mistakes: The misconceptions that were named.
+        progress: The progress within the review.
+    """
 
     id: str
     problem: str
@@ -66,7 +77,7 @@ class UnderWay:
 
 
 def under_way(entries: list[Entry]) -> dict[str, UnderWay]:
-    """The reviews that have not ended, by the name of the problem."""
+    """Returns the reviews that have not ended, by the name of the problem."""
     found: dict[str, UnderWay] = {}
     for entry in entries:
         if entry.kind == "reviewing" and not entry.text("review"):
@@ -82,8 +93,8 @@ def under_way(entries: list[Entry]) -> dict[str, UnderWay]:
 class ReviewSpace(Workspace):
     """The folder of a learner's reviews, beside the passed files, which it reads but never writes.
 
-    It can stand wherever a workspace can: what is remembered here belongs to the review that is under way. `form` is
-    what to write, or empty for what the memory needs.
+    It can stand wherever a workspace can: its record belongs to the review that is under way. `form` is the form of the
+    review to begin, or empty for the form that the memory needs.
     """
 
     home: Workspace = field(kw_only=True)
@@ -103,7 +114,7 @@ class ReviewSpace(Workspace):
         return self.home.entries()
 
     def memory(self, problem: Problem) -> Memory:
-        """What is known of a problem. Raises UsageError if it was never passed."""
+        """Returns the learner's memory of a problem. Raises UsageError if it was never passed."""
         found = schedule.memories(self.entries()).get(problem.name)
         if found is None:
             raise UsageError(
@@ -136,26 +147,26 @@ class ReviewSpace(Workspace):
         return under_way(self.entries()).get(problem.name)
 
     def clock(self, problem: Problem) -> Clock:
-        """The clock of the review that is under way."""
+        """Returns the clock of the review that is under way."""
         if problem.name not in self.clocks:
             current = self.under_way(problem)
             self.clocks[problem.name] = Clock(current.seconds if current else 0.0)
         return self.clocks[problem.name]
 
     def progress(self) -> dict[str, Progress]:
-        """The hints seen and the verdicts in the reviews that are under way."""
+        """Returns the hints seen and the verdicts in the reviews that are under way."""
         return {
             name: Progress(**{**vars(each.progress), "hints": each.hints})
             for name, each in under_way(self.entries()).items()
         }
 
     def standing(self, problem: Problem) -> Standing:
-        """Whether the review of a problem has ended."""
+        """Returns the standing in the review of a problem: all points once the review has ended, else none."""
         ended = self.under_way(problem) is None
         return Standing("reviewed" if ended else "", problem.points if ended else 0, ended)
 
     def next_problem(self, after: Problem | None = None) -> Problem | None:
-        """What else is due: the longest overdue first."""
+        """Returns the problem that is longest overdue, other than `after`; None if no other is due."""
         names = {name for name in catalog.names() if after is None or name != after.name}
         waiting = schedule.due(each for each in schedule.memories(self.entries()).values() if each.problem in names)
         return catalog.load(waiting[0].problem) if waiting else None
@@ -211,14 +222,15 @@ class ReviewSpace(Workspace):
 
 
 def text_of(problem: Problem, form: str) -> str:
-    """The file that a review begins with."""
+    """Returns the file that a review begins with."""
     return short_form.stub(problem) if form == CORE else catalog.stub_text(problem)
 
 
 def summary(memory: Memory, space: ReviewSpace, problem: Problem, *, commands: bool = True) -> list[str]:
-    """What to say at the end of a review: the times, what was different from the first pass, and the next date.
+    """Returns the lines to show at the end of a review: the times, the differences from the first pass, and the next
+    date.
 
-    Without `commands`, no command to type is among it.
+    Without `commands`, no command to type is among them.
     """
     last, earlier = memory.reviews[-1], memory.reviews[:-1]
     lines = [f"Review {'given up' if last.rating == AGAIN else 'done'} in {clock_text(last.seconds)}."]
@@ -246,7 +258,7 @@ def _diff(space: ReviewSpace, problem: Problem) -> str:
 
 
 def clock_text(seconds: float) -> str:
-    """Seconds as `3:07`, or `1:02:03` from an hour on."""
+    """Formats seconds as `3:07`, or `1:02:03` from an hour on."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -29,7 +29,7 @@ def failures(
     problem: Problem, source: Submission, workers: Workers, *, reference: Answers | None = None,
     cases: CasesByGroup | None = None, least: Level = Level.WEAK,
 ) -> Iterator[Failed]:  # fmt: skip
-    """The checks that a program fails, on the cases of seed 0, in order and as they are found.
+    """Yields the checks that a program fails, on the cases of seed 0, in order and as they are found.
 
     A check that could not be judged, because something else must be right first, is there only if all others pass.
     Callers that try several programs share `reference` and `cases` between them. Raises UsageError if the isolation of

@@ -1,4 +1,4 @@
-"""Hunts in a whole training run: eight pieces of a learner's course, one of them broken, and what the run looks like.
+"""Hunts in a whole training run: eight pieces of a learner's course, one of them broken, and the symptom of the run.
 
 The harness trains in a process of its own: the grader does not import it.
 """
@@ -49,7 +49,8 @@ CLEAR = 0.15  # nats: a difference between two losses that nobody overlooks
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a run left: the loss of each step, the last validation loss, and the skipped updates. Or why it stopped."""
+    """The results of a run: the loss of each step, the last validation loss, and the skipped updates. If it stopped
+    early, `stopped` says why."""
 
     losses: tuple[float, ...] = ()
     validation: float = math.nan
@@ -75,7 +76,7 @@ def train(folder: Path, name: str) -> Evidence:
 
 
 def evidence(run: Path) -> Evidence:
-    """What a finished run left in its folder."""
+    """Reads the results of a finished run from its folder."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     losses = tuple(math.nan if row["loss"] is None else float(row["loss"]) for row in rows)
     seen = [row["validation_loss"] for row in rows if row.get("validation_loss") is not None]
@@ -83,8 +84,8 @@ def evidence(run: Path) -> Evidence:
 
 
 def symptom(broken: Evidence, sound: Evidence) -> Symptom | None:
-    """What the owner of a run sees, beside the same run with sound pieces. None if nobody would see anything, or if the
-    message with which it stopped names the piece."""
+    """Returns the symptom that the owner of a run sees when comparing it with the same run of sound pieces. None if
+    there is nothing to see, or if the message with which it stopped names the piece."""
     if broken.stopped or not broken.losses:
         return None
     first, last = broken.losses[0], broken.losses[-1]
@@ -122,8 +123,8 @@ class RunSpace:
         return self.home.folder / FOLDER / f"run-{current.id[:4]}"
 
     def pieces(self) -> list[Problem]:
-        """The problems of the eight pieces. Raises UsageError unless all were passed, and their references may be
-        seen."""
+        """Returns the problems of the eight pieces. Raises UsageError unless all were passed, and their references may
+        be seen."""
         by_slug = {name.slug: name for name in catalog.names()}
         if missing := [slug for slug in PIECES if slug not in by_slug]:
             raise UsageError(f"This course has no whole runs to hunt in: it has no {missing[0]}.")
@@ -145,7 +146,8 @@ class RunSpace:
         return waiting[-1] if waiting else None
 
     def candidates(self) -> list[Hunt]:
-        """What to hunt next: faults that do not raise, the learner's own first, nothing a second time."""
+        """Returns the hunts to offer next: faults that do not raise, the learner's own first, and none that was hunted
+        before."""
         done, progress = {each.hunt for each in recorded_hunts(self.home.entries())}, self.home.progress()
         found = [hunt for hunt in possible(self.pieces()) if hunt.id not in done]
         order = by_seed([hunt.id for hunt in found], f"{self.home.folder.resolve()}")
@@ -177,7 +179,7 @@ class RunSpace:
         raise UsageError("You have hunted in every run that there is.")
 
     def program(self, current: UnderWay) -> Program:
-        """The broken piece of a hunt. Raises UsageError if the course no longer has it."""
+        """Returns the broken piece of a hunt. Raises UsageError if the course no longer has it."""
         for hunt in possible(self.pieces()):
             if hunt.id == current.hunt:
                 return hunts.program(hunt, current.seed)
@@ -187,7 +189,7 @@ class RunSpace:
         current.add(self.home.record(kind, begun=current.id, **facts))
 
     def changed(self, current: UnderWay) -> list[Problem]:
-        """The pieces that the learner has changed."""
+        """Returns the pieces that the learner has changed."""
         broken = self.program(current).hunt
         texts = pieces_of(self.pieces(), broken, current.seed)
         folder = self.folder(current)
@@ -208,13 +210,14 @@ def train_sound(folder: Path, problems: list[Problem], seed: str) -> Evidence:
 
 
 def possible(problems: list[Problem]) -> Iterator[Hunt]:
-    """The hunts in whole runs: a misconception in the reference of one piece, which does not end in an exception."""
+    """Yields the hunts in whole runs: a misconception in the reference of one piece, which does not end in an
+    exception."""
     for problem in problems:
         yield from (hunt for hunt in hunts.of(problem, styles=False) if not hunt.misconception.raises)
 
 
 def pieces_of(problems: list[Problem], broken: Hunt | None, seed: str) -> dict[str, str]:
-    """The texts of all pieces in disguise, by name."""
+    """Returns the texts of all pieces in disguise, by name."""
     texts: dict[str, str] = {}
     for problem in problems:
         if broken and broken.problem.name == problem.name:
@@ -233,9 +236,10 @@ def write(folder: Path, problems: list[Problem], broken: Hunt | None, seed: str)
 
 
 def prove(say: Callable[[str], None]) -> tuple[int, int]:
-    """Trains once with sound pieces and once for each hunt in a whole run. Says what each run shows, as it is known.
+    """Trains once with sound pieces and once for each hunt in a whole run. Reports the symptom of each run as soon as
+    it is known.
 
-    Returns how many hunts there are, and how many show something.
+    Returns the number of hunts, and the number of those that show a symptom.
     """
     by_slug = {name.slug: name for name in catalog.names()}
     if not set(PIECES) <= set(by_slug):

@@ -1,4 +1,4 @@
-"""When a problem comes back: its reviews, derived from the log, and the dates that FSRS gives them.
+"""The dates of reviews: each problem's reviews, derived from the log, and the dates that FSRS gives them.
 
 FSRS is a model of memory (Ye, Su and Cao 2022, doi:10.1145/3534678.3539081), here the package `fsrs` with its own
 parameters. Only functions that need a date import it.
@@ -24,9 +24,19 @@ WHOLE, CORE = "whole", "core"
 
 @dataclass(frozen=True)
 class Review:
-    """One time that a problem was solved, or given up: the first pass, or a review of it.
+    """One time that a problem was solved or given up: the first pass, or a review of it.
 
-    `seconds` is the time on the clock; a first pass has none. `slips` counts hints and named mistakes.
+    Attributes:
+        id: The id of its entry in the log.
+        problem: The problem's name.
+        at: When it ended.
+        rating: The rating for FSRS.
+        first: Whether it was the first pass.
+        form: What was written: the core or the whole problem.
+        seconds: The time on the clock; a first pass has none.
+        gradings: The number of gradings.
+        hints: The number of hints seen.
+        mistakes: The misconceptions that were named.
     """
 
     id: str
@@ -56,12 +66,12 @@ class Memory:
 
     @property
     def form(self) -> str:
-        """What to review: the core while the memory is young."""
+        """The form of the next review: the core while the memory is young, else the whole problem."""
         return CORE if self.stability < YOUNG else WHOLE
 
 
 def rating(*, passed: bool, given_up: bool, gradings: int, slips: int) -> int:
-    """The rating that follows from how a problem was solved."""
+    """Returns the rating that follows from how a problem was solved."""
     if given_up or not passed:
         return AGAIN
     if slips >= MANY_SLIPS:
@@ -70,7 +80,7 @@ def rating(*, passed: bool, given_up: bool, gradings: int, slips: int) -> int:
 
 
 def reviews(entries: Iterable[Entry]) -> dict[str, list[Review]]:
-    """The reviews of each passed problem in order of time, by its name. Corrections of ratings are applied."""
+    """Returns the reviews of each passed problem in order of time, by its name. Corrections of ratings are applied."""
     before: dict[str, _Before] = {}
     found: dict[str, list[Review]] = {}
     corrected: dict[str, int] = {}
@@ -95,7 +105,7 @@ def reviews(entries: Iterable[Entry]) -> dict[str, list[Review]]:
 
 @dataclass
 class _Before:
-    """What happened to a problem up to its first pass."""
+    """The entries about a problem up to its first pass, summed up."""
 
     progress: Progress = field(default_factory=Progress)
     gradings: int = 0
@@ -128,7 +138,7 @@ def _reviewed(entry: Entry) -> Review:
 
 
 def memories(entries: Iterable[Entry]) -> dict[str, Memory]:
-    """What is known of each passed problem, by its name."""
+    """Returns the memory of each passed problem, by its name."""
     found = {}
     for name, rows in reviews(entries).items():
         card = card_of(rows)
@@ -137,13 +147,13 @@ def memories(entries: Iterable[Entry]) -> dict[str, Memory]:
 
 
 def due(found: Iterable[Memory], day: date | None = None) -> list[Memory]:
-    """What is due on a day, today unless given: the longest overdue first."""
+    """Returns the memories that are due on a day, today unless given, the longest overdue first."""
     day = day or now().date()
     return sorted((each for each in found if each.due <= day), key=lambda each: each.due)
 
 
 def card_of(rows: Sequence[Review]) -> "Card":
-    """The FSRS card of a problem after these reviews."""
+    """Returns the FSRS card of a problem after these reviews."""
     from fsrs import Card, Rating, ReviewLog
 
     card = Card(card_id=1)
@@ -153,8 +163,8 @@ def card_of(rows: Sequence[Review]) -> "Card":
 
 @cache
 def scheduler() -> "Scheduler":
-    """FSRS with its default parameters, in whole days. Its dates are not drawn, because they are derived again and
-    again."""
+    """Returns FSRS with its default parameters, in whole days. Its dates have no random part, because they are derived
+    again and again."""
     from fsrs import Scheduler
 
     return Scheduler(learning_steps=(), relearning_steps=(), enable_fuzzing=False)

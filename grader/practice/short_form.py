@@ -10,9 +10,9 @@ FEWEST, MOST = 3, 15  # lines of a core
 
 
 def lines(problem: Problem) -> list[str]:
-    """The blocks of the reference that make up its core: each whole lines, as `core` in the file of its misconceptions
-    has them. Empty if the problem has no core, or this copy of the course no reference. Raises CourseError if one is
-    broken."""
+    """Returns the blocks of the reference that make up its core: each whole lines, as `core` in the file of its
+    misconceptions has them. Empty if the problem has no core, or this copy of the course no reference. Raises
+    CourseError if one is broken."""
     if not catalog.has_solution(problem):
         return []
     blocks = catalog.core(problem)
@@ -27,7 +27,7 @@ def lines(problem: Problem) -> list[str]:
 
 
 def is_offered(problem: Problem) -> bool:
-    """Whether learners may see the rest of the reference, and there is a core."""
+    """Returns whether learners may see the rest of the reference, and there is a core."""
     return catalog.shows_solution(problem) and bool(lines(problem))
 
 
@@ -40,12 +40,12 @@ def require(problem: Problem) -> None:
 
 
 def count(problem: Problem) -> int:
-    """How many lines there are to write."""
+    """Returns the number of lines that are to be written."""
     return sum(map(_size, lines(problem)))
 
 
 def stub(problem: Problem) -> str:
-    """The reference without its core. The place of each block raises NotImplementedError."""
+    """Returns the reference without its core. The place of each block raises NotImplementedError."""
     text = f"\n{catalog.solution_text(problem)}"
     for block in lines(problem):
         wanted = block.rstrip().splitlines()
@@ -56,5 +56,5 @@ def stub(problem: Problem) -> str:
 
 
 def _size(block: str) -> int:
-    """The lines of a block without comments."""
+    """Returns the lines of a block without comments."""
     return sum(bool(line.strip()) and not line.strip().startswith("#") for line in block.splitlines())

@@ -1,5 +1,4 @@
-"""What the owner of a faulty program sees: not a failing check but a symptom, with numbers from a run of the
-program."""
+"""The symptoms that the owner of a faulty program sees: not a failing check, but numbers from a run of the program."""
 
 import math
 import re
@@ -25,9 +24,16 @@ MOST_INPUTS, LONGEST_INPUT = 6, 30
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of symptom: what is seen, questions that help, and one or several ways in which the fault is found.
+    """A kind of symptom.
 
-    One that `is_telling` is shown even if other numbers are wrong as well.
+    Attributes:
+        name: The name of the kind.
+        sees: The text on what the owner sees, with places to fill in.
+        questions: Questions that help to find the fault.
+        found: One or several ways in which an experienced person finds it.
+        names: Parts of the names of checks that it fits.
+        outcome: The class of outcomes that it fits; see `_outcome`.
+        is_telling: Whether it is shown even if a check before it failed as well.
     """
 
     name: str
@@ -41,7 +47,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Symptom:
-    """What the owner of a program sees, as a text, and its kind."""
+    """A symptom that the owner of a program sees, as a text, and its kind."""
 
     kind: Kind
     text: str
@@ -49,7 +55,7 @@ class Symptom:
 
 @cache
 def kinds() -> tuple[Kind, ...]:
-    """The kinds in the order in which they are tried."""
+    """Returns the kinds in the order in which they are tried."""
     rows = tomllib.loads(files(__package__).joinpath("symptoms.toml").read_text(encoding="utf-8"))["kind"]
     return tuple(
         Kind(
@@ -62,7 +68,8 @@ def kinds() -> tuple[Kind, ...]:
 
 
 def of(*failed: CheckResult) -> Symptom:
-    """The symptom of a program that failed these checks: that of the first one, unless another is more telling."""
+    """Returns the symptom of a program that failed these checks: that of the first one, unless another is more
+    telling."""
     found = [(next(kind for kind in kinds() if _fits(kind, result)), result) for result in failed]
     kind, result = next((each for each in found if each[0].is_telling), found[0])
     return Symptom(kind, _text(kind, result))
@@ -74,7 +81,7 @@ def _text(kind: Kind, result: CheckResult) -> str:
 
 
 def by_name(name: str) -> Kind:
-    """The kind with that name; the last one, which fits all, if there is none."""
+    """Returns the kind with that name; the last one, which fits all, if there is none."""
     return next((kind for kind in kinds() if kind.name == name), kinds()[-1])
 
 
@@ -87,7 +94,8 @@ def _fits(kind: Kind, result: CheckResult) -> bool:
 
 
 def _outcome(result: CheckResult) -> str:
-    """What the end or the numbers of a failing check have in common with others."""
+    """Classifies the end or the numbers of a failing check by what it has in common with others. Empty if there are
+    none."""
     check, mismatch = result.check, result.mismatch
     if result.verdict in _ENDS:
         return _ENDS[result.verdict]
@@ -119,7 +127,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _facts(result: CheckResult) -> Mapping[str, str]:
-    """What can stand in the text of a symptom."""
+    """Returns the values that the text of a symptom can contain, by name."""
     mismatch = result.mismatch
     message = _LINE.sub("", result.message.removeprefix(NOT_JUDGED)).rstrip(".")
     facts = {"message": message, "where": _where(result.case), "leaf": "", "place": "", "got": "", "expected": ""}
@@ -148,25 +156,25 @@ def _difference(result: CheckResult, facts: Mapping[str, str]) -> str:
 
 
 def _dependence(mismatch: Mismatch) -> tuple[int, ...]:
-    """The output and the input that should depend on each other, or should not; empty if that is not what is
-    compared."""
+    """Returns the positions of the output and the input whose dependence is wrong; empty if a check compares something
+    else."""
     return (mismatch.index or ()) if mismatch.path.endswith(DEPENDS) and len(mismatch.index or ()) == 2 else ()
 
 
 def _entry(check: Check) -> str:
-    """The function or class that a check calls; empty if there are several."""
+    """Returns the function or class that a check calls; empty if there are several."""
     names = check.calls or ([str(check.options["entry"])] if "entry" in check.options else [])
     return names[0] if len(names) == 1 else ""
 
 
 def _said(check: Check, text: str, case: Case | None) -> str:
-    """A value as the report says it: in words, if the check has some for it."""
+    """Formats a value as the report does: in words, if the check has some for it."""
     words = check.words_for(case) if case else {}
     return words.get(int(text), text) if _is_whole(text) else text
 
 
 def _where(case: Case | None) -> str:
-    """The inputs with which it was seen: numbers and short texts, and the shapes of arrays."""
+    """Describes the inputs with which the symptom was seen: numbers and short texts, and the shapes of arrays."""
     named = []
     for name, value in case.values.items() if case else ():
         shape = getattr(value, "shape", ())

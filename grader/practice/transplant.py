@@ -1,8 +1,7 @@
-"""Carries an edit of the reference over to another program, by its syntax tree.
+"""Transplants an edit of the reference to another program, by its syntax tree.
 
-The smallest part that an edit replaces is looked for in the other program, up to the names of local variables. It must
-be there exactly once. Otherwise it is looked for with what is around it, and if that is not there either, the edit does
-not fit.
+It searches the other program for the smallest part that the edit replaces, up to the names of local variables. The part
+must occur exactly once. Otherwise it searches for larger parts around it. If none occurs once, the edit does not fit.
 """
 
 import ast
@@ -15,7 +14,8 @@ from grader.course import imports
 
 
 class Edit:
-    """What makes a faulty program of the reference: an expression or statement in place of another, smallest first."""
+    """The edit that turns the reference into a faulty program: replacements of expressions or statements, smallest
+    first."""
 
     def __init__(self, reference: str, broken: str) -> None:
         before = imports.syntax_tree(reference)
@@ -38,7 +38,7 @@ class Target:
             self.nodes.setdefault(type(node), []).append(node)
 
     def with_edit(self, edit: Edit) -> str | None:
-        """The program with the edit; None if the edit does not fit."""
+        """Returns the program with the edit; None if the edit does not fit."""
         known = self.known & edit.known
         for old, new in edit.replacements:
             alike = self.nodes.get(type(old), [])
@@ -51,7 +51,7 @@ class Target:
 
 
 def _replacements(before: ast.AST, after: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """The pairs of an expression or statement and what an edit makes of it, the smallest first."""
+    """Yields the pairs of an expression or statement and its replacement by an edit, the smallest first."""
     pairs = []
     old, new = before, after
     while type(old) is type(new):
@@ -80,7 +80,7 @@ def _dump(node: object) -> str:
 
 
 def _module_names(tree: ast.Module) -> set[str]:
-    """The names that a program imports or defines at its top, and what Python defines."""
+    """Returns the names that a program imports or defines at its top, and what Python defines."""
     names: set[str] = set()
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -91,7 +91,7 @@ def _module_names(tree: ast.Module) -> set[str]:
 
 
 def _same(pattern: object, node: object, names: dict[str, str], known: set[str]) -> dict[str, str] | None:
-    """The names in `node` of the local names in the pattern, if the two are the same otherwise."""
+    """Returns the names in `node` of the local names in the pattern, if the two are the same otherwise."""
     if isinstance(pattern, ast.Name) and isinstance(node, ast.Name) and type(pattern.ctx) is type(node.ctx):
         if pattern.id in known or node.id in known:
             return names if pattern.id == node.id else None
@@ -116,7 +116,7 @@ def _same(pattern: object, node: object, names: dict[str, str], known: set[str])
 
 
 def _renamed(new: ast.AST, names: dict[str, str], known: set[str]) -> ast.AST | None:
-    """The replacement with the other program's names; None if it uses a local name that has none there."""
+    """Returns the replacement with the other program's names; None if it uses a local name that has none there."""
     new = copy.deepcopy(new)
     inner = {part.arg for part in ast.walk(new) if isinstance(part, ast.arg)}
     inner |= {part.id for part in ast.walk(new) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
@@ -130,7 +130,8 @@ def _renamed(new: ast.AST, names: dict[str, str], known: set[str]) -> ast.AST | 
 
 
 def _replaced(text: str, tree: ast.Module, place: ast.AST, new: ast.AST) -> str | None:
-    """The text with another node in that place. The statement around it is written again; all else stays as it is."""
+    """Returns the text with another node in that place. The statement around it is written again; all else stays as it
+    is."""
     statement = next(
         (
             node
@@ -162,5 +163,5 @@ class _Swap(ast.NodeTransformer):
 
 
 def _copied(statement: ast.stmt, place: ast.AST) -> ast.stmt:
-    """A copy of a statement in which one node is the very same object."""
+    """Returns a copy of a statement in which one node is the very same object."""
     return copy.deepcopy(statement, {id(place): place})

@@ -59,7 +59,7 @@ _HEADER = "<thead><tr><th scope=col>Problem</th><th scope=col>Points</th><th sco
 
 
 def render(space: Workspace, name: str) -> str:
-    """The certificate for everything that was passed in a workspace. `name` may be empty."""
+    """Returns the certificate for everything that was passed in a workspace. `name` may be empty."""
     progress = space.progress()
     passed = [problem for problem in catalog.problems() if progress.get(problem.name, Progress()).verdict == "PASS"]
     points = sum(progress[problem.name].score for problem in passed)
@@ -74,7 +74,7 @@ def render(space: Workspace, name: str) -> str:
 
 
 def is_certificate(path: Path) -> bool:
-    """Whether a file was written from `render`."""
+    """Returns whether a file was written from `render`."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return _MARK in file.read(1000)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from commandline import chart
 from grader.course.plays import Offer
 from grader.exhibits import Bars, Ending, Exhibit, HeatMap, Lines, Story, Table, Token
@@ -16,7 +18,7 @@ from grader.report.grids import HATCHED, MOST_NUMBERS, STEPS, Cell, Panel, Scale
 
 @dataclass(frozen=True)
 class _Span:
-    """A token on the page: the classes of its shade, and what it says of itself."""
+    """A token on the page: the classes of its shade, and the text about it."""
 
     text: str
     shade: str
@@ -25,7 +27,7 @@ class _Span:
 
 @dataclass(frozen=True)
 class _Measure:
-    """One bar: whose it is, its value as text, and its length as a share of the longest, in percent."""
+    """One bar: the name of its series, its value as text, and its length as a share of the longest, in percent."""
 
     owner: str
     text: str
@@ -34,35 +36,38 @@ class _Measure:
 
 
 def document(title: str, heading: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
-    """A whole page with the exhibits of a play and its end, which needs no other file."""
+    """Returns a whole page with the exhibits of a play and its end, which needs no other file."""
     return html_report.page(title, heading, article(title, exhibits, end))
 
 
 def _macros() -> Any:
-    """The macros of the template."""
+    """Returns the macros of the template."""
     return html_report.environment().get_template("exhibits.jinja").module
 
 
 def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
-    """The exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title may be
-    empty."""
+    """Returns the exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title
+    may be empty."""
     figures = [*map(render, exhibits), ending(end)]
-    return str(_macros().article(title, figures))
+    made: Markup = _macros().article(title, figures)
+    return made
 
 
 def ending(end: Ending) -> str:
-    """How a play ended as HTML, as a report shows an error. Empty if there is nothing to say."""
-    return str(_macros().ending(end.said, list(html_report.frames(end.frames)), html_report.last(end.printed)))
+    """Returns the end of a play as HTML, in the form of a report's error. Empty if there is nothing to say."""
+    made: Markup = _macros().ending(end.said, list(html_report.frames(end.frames)), html_report.last(end.printed))
+    return made
 
 
 def offered(offer: Offer | None) -> str:
-    """What a play offers at its end as HTML, with the command on a line of its own. Empty if there is nothing."""
-    return str(_macros().offered(offer.said, offer.command)) if offer else ""
+    """Returns the offer at the end of a play as HTML, with the command on a line of its own. Empty if there is none."""
+    made: Markup = _macros().offered(offer.said, offer.command) if offer else Markup()
+    return made
 
 
 def render(exhibit: Exhibit) -> str:
-    """The exhibit as one `<figure>`, to be shown with the STYLE of `html` inside of an `article`. All text in it is
-    escaped."""
+    """Returns the exhibit as one `<figure>`, to be shown with the STYLE of `html` inside of an `article`. All text in
+    it is escaped."""
     heads, rows = table(exhibit)
     macros = _macros()
     match exhibit:
@@ -81,7 +86,8 @@ def render(exhibit: Exhibit) -> str:
         case Table():
             picture = macros.rows(heads, rows, exhibit.title)
     behind = not isinstance(exhibit, Table)
-    return str(macros.figure(exhibit, picture, heads, rows, behind))
+    made: Markup = macros.figure(exhibit, picture, heads, rows, behind)
+    return made
 
 
 def _span(story: Story, index: int) -> _Span:
@@ -129,7 +135,8 @@ def _panels(exhibit: HeatMap) -> list[Panel]:
 
 
 def _within(value: float, exhibit: HeatMap) -> float:
-    """The value. One that leaves the scale by rounding alone, such as a cosine of 1.0000001, is at its end."""
+    """Returns the value. Moves a value to the end of the scale if it exceeds it by rounding alone, such as a cosine of
+    1.0000001."""
     nearest = min(max(value, exhibit.low), exhibit.high)
     return nearest if abs(value - nearest) < 1e-5 * (exhibit.high - exhibit.low) else value
 

@@ -1,4 +1,4 @@
-"""A small picture of an exhibit, as SVG without text: what a map shows of a play."""
+"""Draws a small picture of an exhibit, as SVG without text, for a play on the map."""
 
 import math
 from collections.abc import Iterator
@@ -15,7 +15,8 @@ _POINTS = 40
 
 
 def render(exhibit: Exhibit) -> Markup:
-    """The picture. Its shapes have the color of the text around it, or the classes `k0` to `k5` of curves and bars."""
+    """Returns the picture. Its shapes have the color of the text around it, or the classes `k0` to `k5` of curves and
+    bars."""
     match exhibit:
         case Story():
             shapes = _words([(len(token.text), _share(token.value, exhibit.strongest)) for token in exhibit.tokens])
@@ -39,13 +40,13 @@ def _rect(x: float, y: float, width: float, height: float, opacity: float) -> Ma
 
 
 def _share(value: float | None, most: float) -> float:
-    """How dark a token is."""
+    """Returns the opacity of a token, from 0.25 for no value to 1 for `most`."""
     share = 0.0 if value is None or not math.isfinite(value) else min(max(value / most, 0.0), 1.0)
     return 0.25 + 0.75 * share
 
 
 def _words(words: list[tuple[int, float]]) -> Iterator[Markup]:
-    """Words as bars in lines, by their lengths and shades. Those that do not fit are left out."""
+    """Draws words as bars in lines, by their lengths and shades. Leaves out words that do not fit."""
     x = y = 0.0
     for length, shade in words:
         width = max(1.0, min(length * 0.9, WIDTH / 2))

@@ -33,7 +33,7 @@ Numbers = tuple[Sequence[str], Sequence[Sequence[str]]]  # headings and rows
 
 
 def render(exhibit: Exhibit, width: int = WIDTH, *, numbers: bool = False) -> str:
-    """The exhibit in lines of at most `width` columns, with ANSI colors. `numbers` adds the table behind the
+    """Returns the exhibit in lines of at most `width` columns, with ANSI colors. `numbers` adds the table behind the
     picture."""
     width = min(width, WIDTH)
     lines = [click.style(line, bold=True) for line in wrap(exhibit.title, width)]
@@ -48,7 +48,8 @@ def render(exhibit: Exhibit, width: int = WIDTH, *, numbers: bool = False) -> st
 
 
 def ending(end: Ending, width: int = WIDTH) -> Iterator[str]:
-    """How a play ended, as paragraphs: the reason, the learner's frames, and the last lines that were printed."""
+    """Yields the end of a play in paragraphs: the reason, the learner's frames, and the last lines that were
+    printed."""
     frames = f"Your code, where it stopped:\n{end.frames}" if end.frames else ""
     printed = "\n".join(line[:400] for line in end.printed.splitlines()[-_PRINTED:])
     for text in (end.said, frames, f"It printed:\n{printed}" if printed else ""):
@@ -57,7 +58,7 @@ def ending(end: Ending, width: int = WIDTH) -> Iterator[str]:
 
 
 def table(exhibit: Exhibit) -> Numbers:
-    """The numbers behind a picture: headings and rows."""
+    """Returns the numbers behind a picture: headings and rows."""
     match exhibit:
         case Story():
             return _story_table(exhibit)
@@ -72,7 +73,7 @@ def table(exhibit: Exhibit) -> Numbers:
 
 
 def _story_table(story: Story) -> Numbers:
-    """Returns a row for each token: its value, its group where a story has groups, and what was likelier."""
+    """Returns a row for each token: its value, its group where a story has groups, and the likelier tokens."""
     heads = ["token", story.meaning or "value", *(["group"] if story.kinds else []), "likeliest instead"]
     return heads, [
         [
@@ -113,22 +114,22 @@ def _bars_table(exhibit: Bars) -> Numbers:
 
 
 def amount(value: float) -> str:
-    """A number in few characters, and a large one in full: 0.0571, 8.03, 612,352."""
+    """Returns a number in few characters, and a large one in full: 0.0571, 8.03, 612,352."""
     return f"{value:,.0f}" if 1e3 <= abs(value) < 1e12 else number(value)
 
 
 def visible(text: str) -> str:
-    """A token as a label: its spaces and line breaks are shown."""
+    """Returns a token as a label: its spaces and line breaks are shown."""
     return text.replace("\n", "⏎").replace(" ", "␣") if text.strip(" ") != text or "\n" in text else text
 
 
 def percent(share: float) -> str:
-    """A probability: 31%, 0.4%, <0.1%."""
+    """Returns a probability: 31%, 0.4%, <0.1%."""
     return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}" if share >= 0.001 else "<0.1%" if share > 0 else "0%"
 
 
 def surprising(story: Story) -> list[Token]:
-    """The tokens after the prompt with the largest values that say what was likelier."""
+    """Returns the tokens after the prompt with the largest values for which likelier ones are known."""
     told = [token for token in story.tokens[story.given :] if token.value is not None and token.others]
     return sorted(told, key=lambda token: -(token.value or 0.0))[:_NAMED]
 
@@ -175,7 +176,7 @@ def _story(story: Story, width: int) -> Iterator[str]:
 
 
 def _groups(story: Story, width: int) -> Iterator[str]:
-    """Which tokens belong to which kind, in words."""
+    """Yields lines that list the tokens of each kind."""
     for index, kind in enumerate(story.kinds):
         own = [visible(token.text) for token in story.tokens if token.kind == index]
         shown = " ".join(f"`{text}`" for text in own[:8]) + (" …" if len(own) > 8 else "")
@@ -196,7 +197,7 @@ def _token_style(story: Story, token: Token, index: int) -> Style:
 
 
 def _broken(cells: Sequence[tuple[str, Style]], width: int) -> Iterator[list[tuple[str, Style]]]:
-    """Lines of cells, broken at spaces where possible."""
+    """Returns lines of cells, broken at spaces where possible."""
     line: list[tuple[str, Style]] = []
     for cell in cells:
         if cell[0] == "\n":
@@ -240,7 +241,8 @@ def _heat_map(exhibit: HeatMap, width: int) -> Iterator[str]:
 
 
 def _columns(exhibit: HeatMap) -> str:
-    """The names of the columns, from left to right. Of numbers that count up, the first and the last say all."""
+    """Returns the names of the columns, from left to right. Of numbers that count up, the first and the last say
+    all."""
     if exhibit.rows == exhibit.columns:
         return "the same as the rows, from left to right"
     if exhibit.columns == tuple(map(str, range(len(exhibit.columns)))):
@@ -249,7 +251,7 @@ def _columns(exhibit: HeatMap) -> str:
 
 
 def _texts(exhibit: HeatMap, plane: Plane, labels: Sequence[str], gutter: int, cell: int) -> Iterator[str]:
-    """A map of texts or, without them, of numbers, each after the shade of its value."""
+    """Yields a map of texts or, without them, of numbers, each after the shade of its value."""
     if plane.name:
         yield plane.name
     yield " " * gutter + "".join(_cell(visible(column), cell) for column in exhibit.columns)
@@ -350,7 +352,7 @@ def _plot(exhibit: Lines, axes: _Axes, columns: int) -> list[list[str]]:
 
 
 def ends(line: Line) -> str:
-    """The first and the last value of a curve, in words."""
+    """Returns the first and the last value of a curve, in words."""
     if not line.y:
         return "no value"
     return amount(line.y[0]) if len(line.y) == 1 else f"from {amount(line.y[0])} to {amount(line.y[-1])}"
@@ -379,7 +381,7 @@ def _bars(exhibit: Bars, width: int) -> Iterator[str]:
 
 
 def _rows(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """A table with aligned columns; the last one is wrapped."""
+    """Yields a table with aligned columns; the last one is wrapped."""
     flat = [[cell.replace("\n", "⏎") for cell in row] for row in (heads, *rows)]
     sizes = [max(cell_len(row[column]) for row in flat) for column in range(len(heads))]
     while len(sizes) > 1 and sum(sizes[:-1]) + 2 * len(sizes) > width - 20 and max(sizes[:-1]) > 4:

@@ -1,4 +1,4 @@
-"""What a verdict says about a line of a learner's file, for editors: the language server and the lines of watch
+"""The findings of a verdict at the lines of a learner's file, for editors: the language server and the lines of watch
 mode."""
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,14 @@ from grader.report import source_lines
 
 @dataclass(frozen=True)
 class Finding:
-    """What to show at a line of a file (from 1): a message, a word for its source, and advice with the file and line it
-    is about.
+    """A finding at a line of a file.
 
-    `passed_over` means that nothing is wrong: the file is a stub.
+    Attributes:
+        line: The line, from 1.
+        message: The message.
+        code: A word for the source of the finding.
+        related: Advice, each with the file and line that it is about.
+        passed_over: Whether nothing is wrong: the file is a stub.
     """
 
     line: int
@@ -28,7 +32,7 @@ class Finding:
 
 
 def of(report: Report, path: Path) -> list[Finding]:
-    """What is wrong with the file at `path`, at the line that matters; nothing if it passed."""
+    """Returns the findings about the file at `path`, each at the line that matters; none if it passed."""
     failed, problem = report.first_failure, report.problem
     if failed is None:
         return []
@@ -46,7 +50,7 @@ def of(report: Report, path: Path) -> list[Finding]:
 
 
 def lines(report: Report, path: Path) -> Iterator[str]:
-    """The findings as compilers print theirs, for an editor that reads them: `FILE:LINE:COL: error: MESSAGE`.
+    """Yields the findings as compilers print theirs, for an editor that reads them: `FILE:LINE:COL: error: MESSAGE`.
 
     Advice follows as `info`. A column is always 1.
     """
@@ -57,7 +61,7 @@ def lines(report: Report, path: Path) -> Iterator[str]:
 
 
 def text_of(path: Path) -> str:
-    """The text of a submission's file; empty if it cannot be read."""
+    """Returns the text of a submission's file; empty if it cannot be read."""
     try:
         return files.read_regular(path, submission.MAX_SIZE + 1).decode("utf-8", "replace")
     except (OSError, files.NotRegularFileError):
@@ -77,7 +81,7 @@ def _not_graded(report: Report) -> str:
 
 
 def _first_fix(earlier: Report, path: Path) -> tuple[Path, int, str]:
-    """The place in the file of an earlier problem, beside the one at `path`, that has to be fixed first."""
+    """Returns the place in the file of an earlier problem, beside the one at `path`, that has to be fixed first."""
     other = path.with_name(earlier.filename)
     line = source_lines.of(earlier, text_of(other)) if other.is_file() else 1
     return other, line, f"Check problem {earlier.problem.label} first: this problem builds on it."

@@ -16,15 +16,15 @@ from grader.report.json_report import CheckRow, MisconceptionRow, PublicReport, 
 
 Reports = Sequence[PublicReport]
 
-# What Classroom 50's runner tells an autograder of a submission.
+# The variables in which Classroom 50's runner describes a submission.
 _CLASSROOM50 = ("CLASSROOM", "ASSIGNMENT", "OWNER", "SUBMISSION_TAG", "COMMIT_URL", "RELEASE_URL")
 
 
 def gradescope(reports: Reports, later: Reports = ()) -> str:
-    """The results.json of a Gradescope autograder, with a test for each check.
+    """Returns the results.json of a Gradescope autograder, with a test for each check.
 
-    `later` are the same reports as learners may read them after the due date in Gradescope. What they tell more of a
-    check is a test without points, which Gradescope shows then.
+    `later` are the same reports as learners may read them after the due date in Gradescope. The additional text on a
+    check becomes a test without points, which Gradescope shows then.
     """
     tests: list[dict[str, Any]] = [
         {
@@ -66,7 +66,7 @@ def gradescope(reports: Reports, later: Reports = ()) -> str:
 
 
 def prairielearn(reports: Reports) -> str:
-    """The results.json of a PrairieLearn external grader. Its score is a fraction of 1."""
+    """Returns the results.json of a PrairieLearn external grader. Its score is a fraction of 1."""
     points = sum(report.points for report in reports)
     return _json(
         {
@@ -91,7 +91,7 @@ def prairielearn(reports: Reports) -> str:
 
 
 def classroom50(reports: Reports) -> str:
-    """The result.json of a Classroom 50 autograder, as its wiki page Advanced-Autograding defines it
+    """Returns the result.json of a Classroom 50 autograder, as its wiki page Advanced-Autograding defines it
     (`classroom50/result/v1`).
 
     Takes the submission's identity from the environment of its runner, which replaces `owner`, `assignment_type` and
@@ -132,7 +132,7 @@ def classroom50(reports: Reports) -> str:
 
 
 def junit(reports: Reports) -> str:
-    """JUnit XML, with a suite for each problem and a case for each check."""
+    """Returns JUnit XML, with a suite for each problem and a case for each check."""
     top = ElementTree.Element("testsuites")
     for report in reports:
         failed = [check for check in report.checks if not check.passed]
@@ -155,12 +155,12 @@ def junit(reports: Reports) -> str:
 
 
 def as_json(reports: Reports) -> str:
-    """The course's own JSON objects, one on each line."""
+    """Returns the course's own JSON objects, one on each line."""
     return "".join(f"{dumps(report)}\n" for report in reports)
 
 
 def text(reports: Reports) -> str:
-    """Plain text, with a summary and a line for each check."""
+    """Returns plain text, with a summary and a line for each check."""
     lines = []
     for report in reports:
         lines += [_summary(report), ""]
@@ -184,8 +184,8 @@ FORMATS: dict[str, tuple[str, Callable[[Reports], str]]] = {
 
 
 def render(reports: Reports, name: str, later: Reports = ()) -> str:
-    """The reports in the format of that name. `later` are those after the due date, for a system that shows them then
-    itself."""
+    """Returns the reports in the format of that name. `later` are those after the due date, for a system that shows
+    them then itself."""
     return gradescope(reports, later) if name == "gradescope" else FORMATS[name][1](reports)
 
 
@@ -204,7 +204,7 @@ def _summary(report: PublicReport) -> str:
 
 
 def _explanation(report: PublicReport, check: CheckRow) -> str:
-    """The message of a check. For the first check that fails, also the misconception."""
+    """Returns the message of a check. For the first check that fails, also the misconception."""
     if check is not report.first_failure or not report.misconception:
         return check.message
     return f"{check.message}\n{_cause(report.misconception)}".strip()
@@ -215,7 +215,7 @@ def _cause(misconception: MisconceptionRow) -> str:
 
 
 def _xml(text: str) -> str:
-    """The text without the characters that XML does not allow."""
+    """Returns the text without the characters that XML does not allow."""
     return re.sub("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "", text)
 
 

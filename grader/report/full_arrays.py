@@ -16,7 +16,7 @@ MOST_LEAVES = 8
 
 
 def arrays(shown: Counterexample, width: int = PLAIN) -> str:
-    """The wrong leaves of a counterexample.
+    """Returns the wrong leaves of a counterexample.
 
     Arrays stand beside each other if they fit into `width` columns. `click.echo` removes the colors where the output is
     not a terminal.
@@ -47,7 +47,7 @@ def _leaf(leaf: ComparedLeaf, width: int) -> Iterator[str]:
 
 
 def _plane(expected: Values, got: Values, wrong: Values, columns: int) -> Iterator[str]:
-    """Two arrays of up to two axes: beside each other where they fit, else below each other, a few columns at a
+    """Yields two arrays of up to two axes: beside each other where they fit, else below each other, a few columns at a
     time."""
     want, have, marks = (np.atleast_2d(side) for side in (expected, got, wrong))
     left, right = _block(want, np.zeros_like(marks)), _block(have, marks)
@@ -69,7 +69,7 @@ def _plane(expected: Values, got: Values, wrong: Values, columns: int) -> Iterat
 
 
 def _block(values: Values, wrong: Values) -> list[str]:
-    """One line for each row. A wrong value is followed by a star."""
+    """Returns one line for each row. A wrong value is followed by a star."""
     texts = [[number(value, 4) + "*" * bool(bad) for value, bad in zip(row.tolist(), mark, strict=True)]
              for row, mark in zip(values, wrong, strict=True)]  # fmt: skip
     width = max((len(text.rstrip("*")) for row in texts for text in row), default=0) + 1
@@ -77,7 +77,7 @@ def _block(values: Values, wrong: Values) -> list[str]:
 
 
 def _colored(text: str, width: int) -> str:
-    """A number, right-aligned, with the place for its mark behind it."""
+    """Returns a number, right-aligned, with the place for its mark behind it."""
     padded = f"{text.rstrip('*'):>{width}}"
     return click.style(f"{padded}*", fg="red") if text.endswith("*") else f"{padded} "
 

@@ -1,4 +1,4 @@
-"""Arrays as grids of cells: what each cell says, how it is shaded, and which cells are wrong."""
+"""Arrays as grids of cells: the text and the shade of each cell, and which cells are wrong."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +24,15 @@ Shade = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Cell:
-    """One value. `shade` are classes of the style sheet. `title` says the value exactly, and `mark` what is wrong with
-    it."""
+    """One value.
+
+    Attributes:
+        text: The value in few characters.
+        shade: The classes of the style sheet.
+        title: The exact value.
+        mark: What is wrong with it.
+        is_focusable: Whether the keyboard can reach it.
+    """
 
     text: str
     shade: str
@@ -74,7 +81,7 @@ class Figure:
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number in few characters: `-0.703`, `1.2e-7`, `-1e9`, `nan`."""
+    """Returns a number in few characters: `-0.703`, `1.2e-7`, `-1e9`, `nan`."""
     if not isinstance(value, float):
         return f"{value:.{digits}g}" if isinstance(value, complex) else str(value)
     digits -= digits == 3 and abs(value) < 0.01  # to keep columns narrow
@@ -83,7 +90,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def figure(leaf: ComparedLeaf, tolerance: Tolerance = EXACT, words: Mapping[int, str] | None = None) -> Figure:
-    """The figure of a leaf: what was expected, what came back, what the misconception gives, and the difference.
+    """Returns the figure of a leaf: the expected, the returned and the misconception's values, and the difference.
 
     A side that is missing is left out. `words` are the meanings of coded numbers.
     """
@@ -131,7 +138,7 @@ class _Sides:
         self.focusable = MOST_FOCUSABLE
 
     def panels(self, at: Index) -> list[Panel]:
-        """The panels of the plane at these leading indices."""
+        """Returns the panels of the plane at these leading indices."""
         panels = []
         for name, values in self.sides.items():
             plane = np.atleast_2d(values[at])
@@ -146,7 +153,7 @@ class _Sides:
         return panels
 
     def listed(self) -> list[Listed]:
-        """The first wrong values."""
+        """Returns the first wrong values."""
         leaf = self.leaf
         if leaf.wrong is None or leaf.expected is None or leaf.got is None:
             return []
@@ -165,7 +172,7 @@ class _Sides:
         return rows
 
     def legend(self) -> list[str]:
-        """What the colors mean."""
+        """Returns sentences that explain the colors."""
         sentences = []
         if self.scale:
             sentences.append(f"Scale: {number(self.scale.low)} to {number(self.scale.high)}.")
@@ -209,7 +216,7 @@ class Scale:
 
     @classmethod
     def of(cls, main: Values, other: Values | None = None) -> "Scale":
-        """The scale of `main`, extended to the values of `other` that are not far from it."""
+        """Returns the scale of `main`, extended to the values of `other` that are not far from it."""
         core = _core(main)
         low, high = (float(core.min()), float(core.max())) if core.size else (0.0, 0.0)
         if other is not None:
@@ -219,7 +226,7 @@ class Scale:
         return cls(low, high)
 
     def shade(self, value: float) -> str:
-        """The classes of a value."""
+        """Returns the classes of a value."""
         if np.isnan(value):
             return "nan"
         if not self.low <= value <= self.high:
@@ -229,7 +236,7 @@ class Scale:
 
 
 def _difference_shade(differences: Values) -> Shade:
-    """A diverging scale, with 0 in the middle."""
+    """Returns a diverging scale, with 0 in the middle."""
     core = _core(differences)
     most = float(np.abs(core).max()) if core.size else 0.0
 
@@ -249,7 +256,7 @@ def _no_shade(value: float) -> str:
 
 
 def _core(values: Values) -> Values:
-    """The finite values without the outliers."""
+    """Returns the finite values without the outliers."""
     finite = values[np.isfinite(values)]
     sizes = np.abs(finite[finite != 0])
     core: Values = finite[np.abs(finite) <= _OUTLIER * np.median(sizes)] if sizes.size else finite
@@ -257,7 +264,7 @@ def _core(values: Values) -> Values:
 
 
 def _difference(leaf: ComparedLeaf) -> Values:
-    """What is wrong in each value, and 0 where it is right."""
+    """Returns the error of each value, got minus expected, and 0 where the value is right."""
     assert leaf.expected is not None and leaf.got is not None  # noqa: S101, PT018  the caller asked
     difference: Values = _minus(leaf.got.values, leaf.expected.values)
     return difference if leaf.wrong is None else np.where(leaf.wrong, difference, 0.0)

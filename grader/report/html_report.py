@@ -45,7 +45,7 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Row:
-    """One leaf in the table of leaves, each side as text. `status` says what is wrong with it, if anything."""
+    """One leaf in the table of leaves, each side as text. `status` describes what is wrong with it, if anything."""
 
     path: str
     expected: str
@@ -85,14 +85,15 @@ class Branch:
 
 
 def document(report: Report, played: str = "") -> str:
-    """A whole page with the report, which needs no other file. `played` is the `article` of a play, to be shown below
-    it."""
+    """Returns a whole page with the report, which needs no other file. `played` is the `article` of a play, to be shown
+    below it."""
     title = f"Problem {report.problem.label}, {report.problem.title}: {report.verdict}"
     return page(title, selected().title, f"{render(report)}{played}")  # `+` would escape the report
 
 
 def page(title: str, heading: str, body: str, style: str = STYLE, script: str = "") -> str:
-    """A whole page around HTML. A browser that opens it loads no other file, and runs no script but this one."""
+    """Returns a whole page around HTML. A browser that opens it loads no other file, and runs no script but this
+    one."""
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
     return environment().get_template("html_document.jinja").render(
         title=title, heading=heading, style=style, body=body, script=script, script_hash=script_hash
@@ -100,10 +101,10 @@ def page(title: str, heading: str, body: str, style: str = STYLE, script: str = 
 
 
 def render(report: Report, *, is_final: bool = False, play: str | None = None) -> str:
-    """The report as one `<article class="verdict">`, to be shown with STYLE. All text in it is escaped.
+    """Returns the report as one `<article class="verdict">`, to be shown with STYLE. All text in it is escaped.
 
-    A final report has no next step. `play` is the command that shows the file at work, `grade play NN`
-    unless given; empty where another way is at hand.
+    A final report has no next step. `play` is the command that shows the file at work, `grade play NN` unless given;
+    empty where another way is at hand.
     """
     problem, shown = report.problem, report.counterexample
     failed = report.first_failure if report.verdict is not Verdict.NOT_ATTEMPTED else None
@@ -138,7 +139,7 @@ def render(report: Report, *, is_final: bool = False, play: str | None = None) -
 
 
 def _leaves(shown: Counterexample | None, failed: CheckResult | None) -> dict[str, Any]:
-    """Gathers what the template shows of leaves: the table of all, and figures of wrong and of right ones."""
+    """Gathers the leaves for the template: the table of all, and figures of wrong and of right ones."""
     leaves = shown.leaves if shown and failed and failed.mismatch else ()
     return {
         "rows": [_row(leaf, _words(failed)) for leaf in leaves[:MOST_ROWS]],
@@ -150,14 +151,15 @@ def _leaves(shown: Counterexample | None, failed: CheckResult | None) -> dict[st
 
 
 def last(text: str) -> str:
-    """The last part of what was printed."""
+    """Returns the last part of what was printed."""
     lines = text.strip().splitlines()
     kept = "\n".join(lines[-MOST_LINES:])[-MOST_PRINTED:]
     return kept if len(kept) == len("\n".join(lines)) else f"(the end of {len(lines):,} lines)\n{kept}"
 
 
 def _said(report: Report) -> Iterator[tuple[CheckResult, str]]:
-    """Each check's result and its message. A message is said once."""
+    """Yields each check's result with its message. A message that repeats an earlier one is replaced by a reference to
+    it."""
     said: set[str] = set()
     for result in report.checks:
         message = "" if result.passed or result.verdict is Verdict.NOT_ATTEMPTED else result.message
@@ -166,7 +168,7 @@ def _said(report: Report) -> Iterator[tuple[CheckResult, str]]:
 
 
 def _words(failed: CheckResult | None) -> Mapping[int, str]:
-    """The meanings of the numbers of a coded leaf."""
+    """Returns the meanings of the numbers of a coded leaf."""
     return failed.check.words_for(failed.case) if failed and failed.case else {}
 
 
@@ -193,7 +195,7 @@ def _row(leaf: ComparedLeaf, words: Mapping[int, str]) -> Row:
 def _drawings(
     leaves: Sequence[ComparedLeaf], shown: Counterexample | None, failed: CheckResult | None
 ) -> list[Drawing]:
-    """The figures of the first leaves that are arrays of the right shape."""
+    """Returns the figures of the first leaves that are arrays of the right shape."""
     drawn = [leaf for leaf in leaves if leaf.wrong is not None and leaf.shape and leaf.wrong.size]
     tolerance, words = (shown.tolerance if shown else None) or EXACT, _words(failed)
     return [
@@ -203,7 +205,7 @@ def _drawings(
 
 
 def _agreement(leaf: ComparedLeaf) -> str:
-    """How many of the values are the misconception's."""
+    """Returns a sentence on the number of values that equal the misconception's."""
     if leaf.idea is None or leaf.got is None or not leaf.mismatch:
         return ""
     size = leaf.got.values.size
@@ -213,13 +215,13 @@ def _agreement(leaf: ComparedLeaf) -> str:
 
 
 def _idea(leaves: Sequence[ComparedLeaf]) -> str:
-    """A sentence on the first wrong leaf: whether its numbers are the misconception's."""
+    """Returns a sentence on the first wrong leaf: whether its numbers are the misconception's."""
     wrong = [leaf for leaf in leaves if leaf.mismatch and leaf.wrong is not None]
     return _agreement(wrong[0]) if wrong else ""
 
 
 def _inputs(report: Report, failed: CheckResult | None) -> tuple[list[tuple[str, str]], list[Drawing]]:
-    """The failing case's inputs: those that are texts by name, and those that are arrays."""
+    """Returns the failing case's inputs: those that are texts by name, and those that are arrays."""
     texts, arrays = list[tuple[str, str]](), list[Drawing]()
     case = failed.case if failed else None
     if case is None:
@@ -238,7 +240,7 @@ def _inputs(report: Report, failed: CheckResult | None) -> tuple[list[tuple[str,
 
 
 def frames(text: str) -> Iterator[Frame]:
-    """The frames in a text of a traceback: lines that name a place, each followed by indented lines of code."""
+    """Yields the frames in a text of a traceback: lines that name a place, each followed by indented lines of code."""
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if not line.startswith("    ")]
     for start, end in pairwise([*starts, len(lines)]):
@@ -248,7 +250,7 @@ def frames(text: str) -> Iterator[Frame]:
 
 
 def _tree(parts: Sequence[Part], outer: str) -> list[Branch]:
-    """The submodules directly below `outer`, the empty path for the module itself, each with those below it."""
+    """Returns the submodules directly below `outer`, the empty path for the module itself, each with those below it."""
     if not outer and parts and parts[0].path == WHOLE:
         return [Branch("the whole module", parts[0].state, _STATES[parts[0].state], _tree(parts[1:], ""))]
     below = [part for part in parts if not outer or part.path.startswith(outer + ".")]
@@ -261,13 +263,13 @@ def _tree(parts: Sequence[Part], outer: str) -> list[Branch]:
 
 
 def code(text: Any) -> Markup:
-    """A sentence, escaped, with what stands in backquotes as code."""
+    """Returns a sentence, escaped, with the parts in backquotes as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  escaped
 
 
 @cache
 def environment(folder: Path = TEMPLATES) -> jinja2.Environment:
-    """The templates of a folder. What they show is escaped; a name that is missing is an error."""
+    """Returns the templates of a folder. They escape all values, and raise an error for a name that is missing."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

@@ -22,9 +22,16 @@ _SHOWN = 2000  # numbers; a larger array is shown as its dtype and shape
 
 @dataclass(frozen=True)
 class CheckRow:
-    """The result of one check. `kind` is the kind of its mismatch, if it has one.
+    """The result of one check.
 
-    On a secret case, `own_error` is what the learner may read of an error in their code.
+    Attributes:
+        name: The name of the check.
+        passed: Whether it passed.
+        points: The points of the check.
+        message: A sentence that says why it failed.
+        verdict: The verdict.
+        kind: The kind of its mismatch, if it has one.
+        own_error: On a secret case, the text on an error in their code that the learner may read.
     """
 
     name: str
@@ -57,8 +64,23 @@ class Earlier:
 class PublicReport:
     """A report as other programs read it.
 
-    `part` is a sentence on the first faulty submodule or the first NaN, `remarks` say how the file ran, and `executed`
-    says whether any of its code ran. `eager_stdout` is what an eager run of the failing case printed.
+    Attributes:
+        problem: The problem's name; None if the request was refused before it was known.
+        verdict: The verdict.
+        score: The points reached.
+        points: The most points.
+        checks: The results of the checks, in order.
+        misconception: The misconception behind the failure, if one was found.
+        part: A sentence on the first faulty submodule or the first NaN.
+        earlier: An imported course module that fails its own checks.
+        notes: Sentences on how the file was read.
+        counterexample: The failing case, if it may be shown.
+        stdout: The output that the submission printed.
+        isolation: The isolation, in one line.
+        seconds: The wall time.
+        executed: Whether any of the file's code ran.
+        remarks: Sentences on how the file ran.
+        eager_stdout: The output of an eager run of the failing case.
     """
 
     problem: ProblemName | None
@@ -80,7 +102,7 @@ class PublicReport:
 
     @classmethod
     def of(cls, report: Report) -> PublicReport:
-        """The public form of a report."""
+        """Returns the public form of a report."""
         misconception, earlier = report.misconception, report.earlier
         return cls(
             report.problem.name,
@@ -118,13 +140,13 @@ class PublicReport:
 
     @classmethod
     def refused(cls, problem: ProblemName | None, message: str) -> PublicReport:
-        """The report on a request that was refused, such as a missing file."""
+        """Returns the report on a request that was refused, such as a missing file."""
         return cls(
             problem, Verdict.ERROR, 0, 0, (CheckRow("request", False, 0, message, Verdict.ERROR),), executed=False
         )  # fmt: skip
 
     def report(self, filename: str) -> Report:
-        """The report that this is the public form of, without arrays, lines of code and its imports' reports.
+        """Returns the report that this is the public form of, without arrays, lines of code and its imports' reports.
 
         Raises CommandError if the course has no such problem.
         """
@@ -144,18 +166,19 @@ class PublicReport:
         return next((check for check in self.checks if not check.passed), None)
 
     def summary(self) -> str:
-        """The first check that did not pass, with the first line of its message. Empty if all passed."""
+        """Returns the first check that did not pass, with the first line of its message. Empty if all passed."""
         failed = self.first_failure
         return f"{failed.name}: {failed.message}".partition("\n")[0] if failed else ""
 
     def with_points(self, points: Mapping[str, int]) -> PublicReport:
-        """The same results with other points for each check, by its name."""
+        """Returns the same results with other points for each check, by its name."""
         checks = tuple(replace(check, points=points[check.name]) for check in self.checks)
         score = sum(check.points for check in checks if check.passed)
         return replace(self, checks=checks, score=score, points=sum(points.values()))
 
     def with_check(self, name: str, again: PublicReport) -> PublicReport:
-        """The same results, but for the check of that name, and for checks that are new, those of grading `again`."""
+        """Returns these results, with those of the check `name`, and of checks that are new, taken from the grading
+        `again`."""
         if not self.executed:
             return again
         old = {check.name: check for check in self.checks}
@@ -172,13 +195,13 @@ class PublicReport:
         )  # fmt: skip
 
     def encode(self) -> dict[str, Any]:
-        """The report as JSON values."""
+        """Returns the report as JSON values."""
         return {"schema": SCHEMA, **asdict(self)}
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> PublicReport:
-        """The report from JSON values. Raises KeyError, TypeError or ValueError on anything that `encode` did not
-        make."""
+        """Returns the report from JSON values. Raises KeyError, TypeError or ValueError on anything that `encode` did
+        not make."""
         values = {key: value for key, value in fields.items() if key != "schema"}
         problem, misconception, earlier = values["problem"], values["misconception"], values["earlier"]
         return cls(**{
@@ -194,13 +217,14 @@ class PublicReport:
 
 
 def sentence(remark: str) -> str:
-    """A note or remark as a sentence. One that begins with a name of code, such as jax.jit, keeps its first letter."""
+    """Returns a note or remark as a sentence. One that begins with a name of code, such as jax.jit, keeps its first
+    letter."""
     begins_with_code = "." in remark.partition(" ")[0]
     return f"{remark}." if begins_with_code else f"{remark[:1].upper()}{remark[1:]}."
 
 
 def dumps(report: PublicReport) -> str:
-    """The report as one line of JSON."""
+    """Returns the report as one line of JSON."""
     return json.dumps(report.encode(), ensure_ascii=False, allow_nan=False)
 
 
@@ -218,7 +242,7 @@ def _counterexample(failed: CheckResult | None) -> dict[str, Any] | None:
 
 
 def _number(text: str) -> float | str:
-    """The text as a finite number; otherwise the text itself, such as a shape, `nan` or `split over model`."""
+    """Returns the text as a finite number; otherwise the text itself, such as a shape, `nan` or `split over model`."""
     try:
         value = float(text)
     except ValueError:
@@ -227,8 +251,8 @@ def _number(text: str) -> float | str:
 
 
 def inputs(case: Case) -> dict[str, Any]:
-    """The case's values by name. Arrays become nested lists, with non-finite numbers as text. Large arrays become a
-    text."""
+    """Returns the case's values by name. Arrays become nested lists, with non-finite numbers as text. Large arrays
+    become a text."""
     shown: dict[str, Any] = {}
     for name, value in case.values.items():
         if isinstance(value, np.ndarray):

@@ -21,13 +21,13 @@ STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")  # of a
 
 
 def to_html(text: str) -> str:
-    """The HTML of a text that the course wrote. Its HTML is kept, so it must not be a learner's."""
+    """Returns the HTML of a text that the course wrote. Its HTML is kept, so it must not be a learner's."""
     return str(_MARKDOWN.render(text))
 
 
 def article(problem: Problem) -> str:
-    """A problem's page without its hints, as HTML that needs nothing else: with its style, and the scripts of its
-    sliders."""
+    """Returns a problem's page without its hints, as HTML that needs nothing else: with its style, and the scripts of
+    its sliders."""
     body = to_html(page.for_browser(problem))
     style, scripts = STYLE, list[str]()
     if "data-explorable" in body:

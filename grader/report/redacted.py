@@ -1,5 +1,5 @@
-"""Reports for learners: they reveal nothing about secret cases, and of the rest as much as the teacher wants to
-tell."""
+"""Redacts reports for learners: they reveal nothing about secret cases, and of the rest as much as the teacher
+wants."""
 
 from dataclasses import replace
 from typing import Literal
@@ -8,7 +8,7 @@ from commandline.errors import UsageError
 from grader.judge.verdict import Verdict
 from grader.report.json_report import CheckRow, PublicReport
 
-# What is told: the verdict of each check; the name of the misconception, too; or also differences and advice.
+# The levels: the verdict of each check; also the name of the misconception; also differences and advice.
 Reveal = Literal["verdict", "idea", "advice"]
 _REVEALS = ("verdict", "idea", "advice")
 _KINDS = {
@@ -28,7 +28,7 @@ _VERDICTS = {
 
 
 def redacted(report: PublicReport) -> PublicReport:
-    """A report with the verdict of each check, the kind of its mismatch, the learner's own errors, and the
+    """Returns a report with the verdict of each check, the kind of its mismatch, the learner's own errors, and the
     misconception.
 
     Leaves out all numbers of a case and all text from the process that ran it: a submission could hide inputs in the
@@ -41,7 +41,7 @@ def redacted(report: PublicReport) -> PublicReport:
 
 
 def require_more(reveal: str, after_due: str | None) -> None:
-    """Raises UsageError if learners would be told less after the due date. None means that they are told the same."""
+    """Raises UsageError if `after` reveals less to learners than `before`. None means that both reveal the same."""
     if after_due and _REVEALS.index(after_due) < _REVEALS.index(reveal):
         raise UsageError(
             f"--reveal-after-due {after_due} tells less than --reveal {reveal}; what was told stays known."
@@ -49,7 +49,7 @@ def require_more(reveal: str, after_due: str | None) -> None:
 
 
 def told(report: PublicReport, reveal: Reveal) -> PublicReport:
-    """The report with what a learner is told. Why a file could not be run is always told."""
+    """Returns the report as a learner may read it. It always includes why a file could not be run."""
     if reveal == "advice" or not report.executed:
         return report
     checks = tuple(replace(check, message="", kind="", own_error="") for check in report.checks)

@@ -24,8 +24,15 @@ _LARGEST = 1 << 20  # bytes, of a script that is compared with what was written
 
 @dataclass(frozen=True)
 class Tried:
-    """The case to try, the check that it belongs to, and what the reference returns. `failed` says that it is a failing
-    case."""
+    """The case to try.
+
+    Attributes:
+        problem: The problem.
+        check: The check that the case belongs to.
+        case: The case.
+        expected: The arrays that the reference returns, by path.
+        failed: Whether it is a failing case.
+    """
 
     problem: Problem
     check: Check
@@ -35,7 +42,7 @@ class Tried:
 
     @classmethod
     def of(cls, report: Report, seed: int = 0) -> "Tried":
-        """The failing case of a report, or else the first case of the problem's first check."""
+        """Returns the failing case of a report, or else the first case of the problem's first check."""
         shown, failed = report.counterexample, report.first_failure
         if shown is None or failed is None:
             check = report.problem.checks[0]
@@ -43,18 +50,18 @@ class Tried:
         return cls(report.problem, failed.check, shown.case, _expected(shown), failed=True)
 
     def arrays(self) -> dict[str, Any]:
-        """The case and the expected arrays, as `grader.tryout.saved` reads them."""
+        """Returns the case and the expected arrays, as `grader.tryout.saved` reads them."""
         case = {f"case.{key}": np.asarray(value) for key, value in self.case.values.items()}
         return case | {f"expected.{path}": array for path, array in self.expected.items()}
 
 
 def name_of(problem: Problem) -> str:
-    """The name of the script for a problem."""
+    """Returns the name of the script for a problem."""
     return f"try_p{problem.label}.py"
 
 
 def path_beside(file: Path, problem: Problem) -> Path:
-    """Where the script for a learner's file is."""
+    """Returns the path of the script for a learner's file."""
     return file.with_name(name_of(problem))
 
 
@@ -72,7 +79,7 @@ def _expected(shown: Counterexample) -> dict[str, Values]:
 
 @dataclass
 class Script:
-    """The script for a case. `data` are the arrays that are too large to stand in it, for a file named `data_file`."""
+    """The script for a case. `data` holds the arrays that are too large for its text, for a file named `data_file`."""
 
     tried: Tried
     module: str
@@ -80,7 +87,7 @@ class Script:
     data: dict[str, Values] = field(default_factory=dict)
 
     def text(self) -> str:
-        """The script. A comment at its end tells whether somebody has edited it."""
+        """Returns the script. A comment at its end tells whether somebody has edited it."""
         body = "\n".join(self._lines()) + "\n"
         return f"{body}\n{_MARK}{_digest(body)}\n"
 
@@ -143,8 +150,8 @@ class Script:
         ]  # fmt: skip
 
     def _entry(self) -> Entry | None:
-        """The entry to call. None if the check does more than compare what one call returns: then its own probe is
-        run."""
+        """Returns the entry to call. None if the check does more than compare what one call returns: then its own probe
+        is run."""
         check, problem = self.tried.check, self.tried.problem
         name = check.options.get("entry", "")
         if check.probe != "values" or check.leaves != "output" or "fill" in check.options or not name:
@@ -167,8 +174,8 @@ class Script:
         ]
 
     def _literal(self, key: str, value: Any) -> str:
-        """The value as Python. A large array, or one with values that Python has no literal for, is read from the data
-        file."""
+        """Returns the value as Python. A large array, or one with values that Python has no literal for, is read from
+        the data file."""
         if not isinstance(value, np.ndarray | np.generic):
             return repr(value) if not isinstance(value, float) or np.isfinite(value) else f"float({str(value)!r})"
         if value.size > MOST_LITERAL or (value.dtype.kind in "fc" and not np.isfinite(value).all()) or not value.size:
@@ -189,13 +196,13 @@ class Script:
 
 
 def _course() -> list[str]:
-    """The course of the script, if it is not the one that the grader comes with."""
+    """Returns the course of the script, if it is not the one that the grader comes with."""
     root = selection.selected().root
     return [] if root == ROOT else [selection.name_of(root)]
 
 
 def is_unchanged(text: str) -> bool:
-    """Whether a script is as `Script.text` wrote it."""
+    """Returns whether a script is as `Script.text` wrote it."""
     body, mark, digest = text.rpartition(f"\n{_MARK}")
     return bool(mark) and digest.strip() == _digest(body)
 

@@ -11,13 +11,13 @@ _FAULTY = ("faulty", "never called")
 
 
 def definition(text: str, name: str) -> int:
-    """The line, from 1, of the first `def` or `class` of that name; 1 if there is none."""
+    """Returns the line, from 1, of the first `def` or `class` of that name; 1 if there is none."""
     pattern = re.compile(rf"\s*(?:async\s+)?(?:def|class)\s+{re.escape(name)}\b")
     return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), 1)
 
 
 def of(report: Report, text: str) -> int:
-    """The line, from 1, that matters in the file with this text.
+    """Returns the line, from 1, that matters in the file with this text.
 
     It is where its code stopped. Otherwise it is the statement that computes the first faulty submodule, where that is
     known, and else the definition of the first entry.
@@ -29,7 +29,7 @@ def of(report: Report, text: str) -> int:
 
 
 def _computing(report: Report, text: str) -> int:
-    """The line of the statement that uses the first faulty submodule; 0 if that is unknown."""
+    """Returns the line of the statement that uses the first faulty submodule; 0 if that is unknown."""
     tree = imports.parse(text)
     parts = report.counterexample.tree if report.counterexample else ()
     faulty = next((part.path for kind in _FAULTY for part in parts if part.state == kind), "")
@@ -45,7 +45,7 @@ def _computing(report: Report, text: str) -> int:
 
 
 def _uses(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Each attribute of `self` that a method other than `__init__` reads, with the line of its statement."""
+    """Yields each attribute of `self` that a method other than `__init__` reads, with the line of its statement."""
     methods = (
         method
         for node in ast.walk(tree)

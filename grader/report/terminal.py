@@ -19,8 +19,8 @@ _SHOWN = 120  # numbers; a larger array is abbreviated
 
 
 def render(report: Report, width: int = PLAIN, *, advises: bool = True, play: str = "") -> str:
-    """The whole report in lines of at most `width` columns, with ANSI colors. `play` is the command that plays the
-    file, `grade play NN` unless given.
+    """Returns the whole report in lines of at most `width` columns, with ANSI colors. `play` is the command that plays
+    the file, `grade play NN` unless given.
 
     Its last lines are the next step, if it `advises`. `click.echo` removes the colors where the output is not a
     terminal, or takes none.
@@ -31,7 +31,7 @@ def render(report: Report, width: int = PLAIN, *, advises: bool = True, play: st
 
 
 def render_check(result: CheckResult, width: int = PLAIN) -> str:
-    """One check of a report, with ANSI colors."""
+    """Returns one check of a report, with ANSI colors."""
     return "\n".join(_check(width, result, result.message))
 
 
@@ -67,7 +67,7 @@ def _lines(report: Report, width: int, play: str) -> Iterator[str]:
 
 
 def _printed(title: str, text: str, width: int, most: int) -> Iterator[str]:
-    """The last lines of a text that was printed."""
+    """Yields the last lines of a text that was printed."""
     lines = text.strip().splitlines()
     yield from ["", title, *(part for line in lines[-most:] for part in wrap(line[:400], width, 2) or [""])]
 
@@ -138,7 +138,7 @@ def _case(width: int, case: Case, shown: Mapping[str, Any]) -> Iterator[str]:
 
 
 def next_step(report: Report, play: str = "") -> str:
-    """The next step for the learner, in one sentence. `play` is as in `render`."""
+    """Returns the next step for the learner, in one sentence. `play` is as in `render`."""
     label = report.problem.label
     if report.earlier:
         return f"fix {report.earlier.filename} first: `grade problem {report.earlier.problem.label}`."

@@ -21,7 +21,7 @@ VARIABLE = "GRADE_RESIDENT"  # 0 forbids to ask a resident judge and to leave on
 
 
 def connected(wants: str) -> Connection | None:
-    """A connection to the resident judge of this course, told what is wanted. None if there is no judge."""
+    """Connects to the resident judge of this course and sends what the client wants. None if there is no judge."""
     if sys.platform != "linux":
         return None
     try:
@@ -45,9 +45,9 @@ def connected(wants: str) -> Connection | None:
 
 
 def is_with_program() -> bool:
-    """Whether a program that stays, such as watch mode, has the resident judge of this course.
+    """Returns whether a program that stays, such as watch mode, has the resident judge of this course.
 
-    One that was left behind gives way to any program that makes its own.
+    A judge that a command has left behind gives way to any program that makes its own.
     """
     connection = connected("nothing")
     if connection is None:
@@ -57,7 +57,7 @@ def is_with_program() -> bool:
 
 
 def borrowed() -> "ForkServer | None":
-    """The fork server of a resident judge that runs the same course for this user; None if there is none."""
+    """Returns the fork server of a resident judge that runs the same course for this user; None if there is none."""
     connection = connected("fork server")
     if connection is None:
         return None
@@ -73,7 +73,7 @@ def borrowed() -> "ForkServer | None":
 
 
 def verdict(request: GradeRequest, say: Callable[[str], None]) -> GradeResponse | None:
-    """The resident judge's verdict; None if it gives none. `say` receives progress."""
+    """Requests a verdict from the resident judge; None if it gives none. `say` receives progress."""
     connection = _accepted("verdict")
     if connection is None:
         return None
@@ -103,7 +103,7 @@ def play(request: PlayRequest) -> Iterator[Progress | str | int]:
 
 
 def _accepted(wants: str) -> Connection | None:
-    """A connection to a judge that has said that it works on this now."""
+    """Connects to a judge that accepts a request of this kind now; None if there is none."""
     if os.environ.get(VARIABLE) == "0":
         return None
     connection = connected(wants)

@@ -43,7 +43,7 @@ class Connection:
         self.sock.close()
 
     def is_own(self) -> bool:
-        """Whether the process at the other end belongs to this user, and is not a confined one."""
+        """Returns whether the process at the other end belongs to this user, and is not a confined one."""
         try:
             status = Path(f"/proc/{self.process}/status").read_text()
         except OSError:
@@ -52,15 +52,15 @@ class Connection:
         return self._user == os.getuid() and "NoNewPrivs:\t0" in status.splitlines()
 
     def is_left_behind(self) -> bool:
-        """Whether the process at the other end is a judge that a command has left behind, and no program that has
-        one."""
+        """Returns whether the process at the other end is a judge that a command has left behind, and no program that
+        has one."""
         try:
             return LEFT_BEHIND.encode() in Path(f"/proc/{self.process}/cmdline").read_bytes()
         except OSError:
             return False
 
     def send(self, patience: float = WAIT, **fields: Any) -> None:
-        """Sends a message, for which the other side must have room within so many seconds."""
+        """Sends a message. Raises GoneError if the other side has no room for it within `patience` seconds."""
         self.sock.settimeout(patience)
         try:
             self.sock.sendall(json.dumps(fields).encode() + b"\n")
@@ -68,7 +68,7 @@ class Connection:
             raise GoneError(str(error)) from None
 
     def receive(self, patience: float = WAIT) -> dict[str, Any]:
-        """The next message, if it comes within so many seconds."""
+        """Returns the next message. Raises GoneError if it does not come within `patience` seconds."""
         deadline = monotonic() + patience
         while b"\n" not in self._received:
             if not self._read(max(deadline - monotonic(), 0.001)):
@@ -76,14 +76,16 @@ class Connection:
         return self._message()
 
     def wait(self) -> dict[str, Any]:
-        """The next message, however long it takes, as long as the process at the other end runs and is not stopped."""
+        """Waits for the next message as long as the process at the other end runs and is not stopped. Raises GoneError
+        otherwise."""
         while b"\n" not in self._received:
             if not self._read(WAIT) and not runs(self.process):
                 raise GoneError("the process has been stopped")
         return self._message()
 
     def _read(self, seconds: float) -> bool:
-        """Reads what is there. Whether anything came within so many seconds."""
+        """Reads what has arrived. Returns False if nothing comes within `seconds`. Raises GoneError if the connection
+        is closed."""
         self.sock.settimeout(seconds)
         try:
             part = self.sock.recv(1 << 16)
@@ -109,7 +111,7 @@ class Connection:
 
 
 def runs(process: int) -> bool:
-    """Whether a process is there, and neither stopped nor dead."""
+    """Returns whether a process is there, and neither stopped nor dead."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -118,7 +120,8 @@ def runs(process: int) -> bool:
 
 
 def folder(*, create: bool = False) -> Path:
-    """The folder of the sockets. Raises OSError unless it is a folder, not a link, that only this user can enter."""
+    """Returns the folder of the sockets. Raises OSError unless it is a folder, not a link, that only this user can
+    enter."""
     path = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir(), f"gpt-kata-{os.getuid()}")
     if create:
         path.mkdir(mode=0o700, exist_ok=True)
@@ -129,7 +132,8 @@ def folder(*, create: bool = False) -> Path:
 
 
 def connect(path: Path) -> Connection | None:
-    """A connection to the judge that listens at a socket; None if there is none, or if it is not this user's."""
+    """Returns a connection to the judge that listens at a socket; None if there is none, or if it is not this
+    user's."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(WAIT)
     try:
@@ -145,7 +149,7 @@ def connect(path: Path) -> Connection | None:
 
 
 def connect_to_all() -> Iterator[tuple[Path, Connection]]:
-    """A connection to each judge of this user, of whatever course and version, with the path of its socket."""
+    """Yields a connection to each judge of this user, of whatever course and version, with the path of its socket."""
     if sys.platform != "linux":
         return
     try:

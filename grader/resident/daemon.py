@@ -39,7 +39,8 @@ def main() -> None:
 
 
 def reason_to_end(resident: Resident, code: str, leader: psutil.Process | None) -> str:
-    """Why a resident judge should end now; empty if it should not. `code` is the version that it runs.
+    """Returns the reason why a resident judge should end now; empty if it should not. `code` is the version that it
+    runs.
 
     `leader` is the first process of the session that it belongs to: the shell of a terminal.
     """
@@ -68,7 +69,7 @@ def _lives(process: psutil.Process) -> bool:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[bool]:
-    """Whether this is the only such process for a course. Two commands may leave one behind at the same time."""
+    """Yields whether this is the only such process for a course. Two commands may leave one behind at the same time."""
     try:
         path = connection.folder(create=True) / f"{version.fingerprint()[:16]}.lock"
         file = path.open("w")

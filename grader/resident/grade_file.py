@@ -1,6 +1,6 @@
-"""Grades one file: by a resident judge, with the fork server that one lends, or with one of its own.
+"""Grades one file: by a resident judge, with the fork server of another program, or with one of its own.
 
-It is read once, so that a save meanwhile mixes no two texts.
+The file is read once, so that a save during the grading does not mix two texts.
 """
 
 from collections.abc import Callable, Iterator
@@ -94,9 +94,10 @@ def read(problem: "Problem", file: Path, modules: Path | None = None) -> "Submis
 def report_on(
     problem: "Problem", name: str, source: "Submission | str", grades: "Callable[[Submission], Report]"
 ) -> "Report":
-    """Returns the report on what `read` has read of the file with that name.
+    """Returns the report on `source`, the result of `read` for the file with that name: a submission, or the reason why
+    it cannot be read.
 
-    `grades` makes it, unless the text cannot be read. Raises CourseError if the problem cannot be graded.
+    `grades` grades a submission. Raises CourseError if the problem cannot be graded.
     """
     if isinstance(source, str):
         from grader.judge import bundled_outputs, judge
@@ -110,7 +111,7 @@ def report_on(
 def grade(
     problem: "Problem", source: "Submission", options: GradeOptions, say: Callable[[str], None] = lambda text: None
 ) -> "Report":
-    """Returns the report on a submission, by the fork server that is lent or by one of its own."""
+    """Grades a submission with the fork server of another program or with one of its own. Returns the report."""
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
     from grader.resident.client import borrowed

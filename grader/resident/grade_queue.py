@@ -1,4 +1,5 @@
-"""The loop of every program that grades what is saved: watch mode, the studio, and an editor's language server."""
+"""The queue of every program that grades files as they are saved: watch mode, the studio, and an editor's language
+server."""
 
 import threading
 from collections.abc import Callable
@@ -56,10 +57,10 @@ News = Begun | Submission | CheckResult | str | Graded | Failed | Dropped
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """A file to grade as it is by then: that of a problem in a workspace.
+    """A request to grade the file of a problem in a workspace, with the text that it has when its turn comes.
 
-    `publish` receives what happens. The last of it is one Graded, Failed or Dropped. If it raises CommandError on a
-    Graded, it receives a Failed instead.
+    `publish` receives the events. The last one is one Graded, Failed or Dropped. If it raises CommandError on a Graded,
+    it receives a Failed instead.
     """
 
     problem: Problem
@@ -72,7 +73,7 @@ class Request:
 
 
 class Judge(Protocol):
-    """What grades, as `Resident` does."""
+    """The interface of a judge, as `Resident` implements it."""
 
     def grade(self, problem: Problem, submission: Submission, *, listener: Listener) -> Report: ...
 
@@ -132,7 +133,8 @@ class GradeQueue:
             self._end(running)
 
     def close(self) -> None:
-        """Drops what waits, and begins no more. A grading that runs ends with its judge, which the caller closes."""
+        """Drops the waiting requests, and accepts no more. A grading that runs ends with its judge, which the caller
+        closes."""
         with self._changed:
             self._closed = True
             waiting = list(self._waiting.values())
@@ -165,7 +167,7 @@ class GradeQueue:
                 publish(Failed(CommandError(f"Internal error (not your fault): {type(error).__name__}: {error}")))
 
     def _next(self) -> _Running | None:
-        """The request that has waited for the longest. None at the end."""
+        """Returns the request that has waited for the longest. None at the end."""
         with self._changed:
             self._running = None
             self._changed.wait_for(lambda: self._closed or self._waiting)

@@ -1,4 +1,4 @@
-"""What a resident judge does for other processes: grades and plays what they send, and says how it is."""
+"""The request handlers of a resident judge: it grades and plays what other processes send, and reports its state."""
 
 import select
 import threading
@@ -24,14 +24,14 @@ _LOOK = 200  # milliseconds between two looks whether a client is still there
 
 
 class Handlers:
-    """Works for the clients of a resident judge. What it cannot do, it does not answer: the client then does it
-    itself."""
+    """Handles the requests of the clients of a resident judge. It does not answer a request that it cannot fulfill: the
+    client then does the work itself."""
 
     def __init__(self, resident: "Resident") -> None:
         self._resident = resident
 
     def __call__(self, wants: str, connection: Connection) -> None:
-        """Does what a client wants."""
+        """Handles a request. `wants` is its kind: `verdict`, `play` or `state`."""
         with suppress(CommandError, GoneError, KeyError, TypeError, WorkerStartError):
             if wants == "verdict" and not self._resident.is_grading:
                 connection.send(accepted=True)

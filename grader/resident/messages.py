@@ -1,5 +1,5 @@
-"""What a command asks a resident judge, and what comes back: texts, ready to be shown, so that the command imports
-little."""
+"""The requests of a command to a resident judge, and the responses: texts, ready to be shown, so that the command
+imports little."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,7 +19,7 @@ View = Literal["terminal", "arrays", "json"]
 
 @dataclass(frozen=True)
 class Display:
-    """How a verdict is shown: in which views, in how many columns, and with which command that plays the file, as
+    """The options for showing a verdict: the views, the width in columns, and the command that plays the file, as
     `report.terminal.render` takes it."""
 
     views: Sequence[View] = ("terminal",)
@@ -29,7 +29,15 @@ class Display:
 
 @dataclass(frozen=True)
 class GradeRequest:
-    """A submission to grade. `words` are those of `commandline.invocation` in the process that asks."""
+    """A request to grade a submission.
+
+    Attributes:
+        problem: The problem's name.
+        submission: The submission.
+        options: The options of the grading.
+        display: The options for showing the verdict.
+        words: The words of `commandline.invocation` in the process that asks.
+    """
 
     problem: str
     submission: Submission
@@ -38,12 +46,12 @@ class GradeRequest:
     words: Mapping[str, list[str]] = field(default_factory=invocation.words)
 
     def encode(self) -> dict[str, Any]:
-        """The request as JSON values."""
+        """Returns the request as JSON values."""
         return asdict(self)
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Self:
-        """The request from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
+        """Returns the request from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
         options, display = GradeOptions.decode(fields["options"]), Display(**fields["display"])
         return cls(
             **{**fields, "submission": _submission(fields["submission"]), "options": options, "display": display}
@@ -52,10 +60,16 @@ class GradeRequest:
 
 @dataclass(frozen=True)
 class PlayRequest:
-    """A submission to play. `text` is what to play with, `width` and `numbers` are as `exhibits_terminal.render` takes
-    them.
+    """A request to play a submission.
 
-    The first exhibits, as many as were `seen`, are not shown again.
+    Attributes:
+        problem: The problem's name.
+        submission: The submission.
+        text: The text to play with; None for a play that takes none.
+        width: The width in columns, as `exhibits_terminal.render` takes it.
+        numbers: Whether to show the numbers behind pictures, as `exhibits_terminal.render` takes it.
+        seen: The number of the first exhibits that are not shown again.
+        words: The words of `commandline.invocation` in the process that asks.
     """
 
     problem: str
@@ -67,12 +81,12 @@ class PlayRequest:
     words: Mapping[str, list[str]] = field(default_factory=invocation.words)
 
     def encode(self) -> dict[str, Any]:
-        """The request as JSON values."""
+        """Returns the request as JSON values."""
         return asdict(self)
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Self:
-        """The request from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
+        """Returns the request from JSON values. Raises KeyError or TypeError on anything that `encode` did not make."""
         return cls(**{**fields, "submission": _submission(fields["submission"])})
 
 
@@ -87,7 +101,7 @@ class GradeResponse:
 
     @classmethod
     def of(cls, report: "Report", display: Display) -> Self:
-        """The response that a report is."""
+        """Returns the response to send for a report."""
         mistake = report.misconception.name if report.misconception else ""
         return cls(
             str(report.verdict), report.score, mistake, {view: _text(report, display, view) for view in display.views}
@@ -99,12 +113,12 @@ class GradeResponse:
         space.remember(problem, verdict=self.verdict, score=self.score, digest=digest, mistake=self.mistake)
 
     def encode(self) -> dict[str, Any]:
-        """The response as JSON values."""
+        """Returns the response as JSON values."""
         return asdict(self)
 
     @classmethod
     def decode(cls, fields: Mapping[str, Any]) -> Self:
-        """The response from JSON values. Raises TypeError on anything that `encode` did not make."""
+        """Returns the response from JSON values. Raises TypeError on anything that `encode` did not make."""
         return cls(**fields)
 
 

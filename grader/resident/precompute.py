@@ -51,7 +51,7 @@ class Precomputer:
 
 
 def _first_cases(problem: Problem, cases: CasesByGroup) -> list[tuple[Check, Case]]:
-    """The first case of each check, once for checks that share a run. Most wrong attempts fail there."""
+    """Returns the first case of each check, once for checks that share a run. Most wrong attempts fail there."""
     checks: dict[str, Check] = {}
     for check in problem.checks:
         checks.setdefault(check.run_key, check)

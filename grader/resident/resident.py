@@ -36,7 +36,7 @@ KEPT_SUPERSEDED = 8  # submissions whose grading was ended, perhaps before it be
 
 
 class NewCodeError(CourseError):
-    """The grader's own code, or a package that it uses, is no longer what this process has imported."""
+    """The grader's own code, or a package that it uses, has changed since this process imported it."""
 
     def __init__(self) -> None:
         super().__init__("The grader's code or its packages have changed. Start this program again.")
@@ -44,14 +44,14 @@ class NewCodeError(CourseError):
 
 @dataclass
 class _Kept:
-    """What stays in memory of one problem."""
+    """The objects of one problem that stay in memory."""
 
     problem: Problem
     reference: Answers
     cases: dict[int, CasesByGroup] = field(default_factory=dict)
 
     def drawn(self, seed: int) -> CasesByGroup:
-        """The cases of a seed: the same objects for every submission, so that the reference is asked once about
+        """Returns the cases of a seed: the same objects for every submission, so that the reference is asked once about
         each."""
         if seed not in self.cases:
             while len(self.cases) >= KEPT_SEEDS:
@@ -68,9 +68,9 @@ class Resident:
     """Grades one submission at a time, from any thread; a later request waits. Use it as a context manager, or `close`
     it.
 
-    Edits of a problem or a solution restart what is running. While it lives, it grades for other processes of the same
-    user that run the same course, and lends them its fork server. The latest such judge does so: those before it are no
-    longer found.
+    An edit of a problem or a solution restarts its processes. While it lives, it grades for other processes of the same
+    user that run the same course, and lends them its fork server. Only the latest such judge does so: clients no longer
+    find the earlier ones.
     """
 
     def __init__(self) -> None:
@@ -112,12 +112,13 @@ class Resident:
         return 0.0 if self.is_grading else monotonic() - self._worked
 
     def state(self) -> dict[str, Any]:
-        """What it tells other processes of itself: its course, when it began, and what it has done since then."""
+        """Returns the state to report to other processes: the course, the start, the number of gradings, and the idle
+        time in seconds."""
         course = selection.selected().title
         return {"course": course, "started": self._started, "gradings": self._gradings, "idle": self.idle_seconds}
 
     def prepare(self, problem: Problem) -> None:
-        """Starts in the background what grading this problem will need."""
+        """Starts, in the background, the processes for grading this problem."""
         with suppress(RuntimeError):  # it is being closed
             self._background.submit(self._prepare, problem.name)
 
@@ -164,7 +165,7 @@ class Resident:
             return report
 
     def supersede(self, submission: Submission) -> None:
-        """Ends the grading of this very object, which then raises SupersededError, also if it has not begun yet."""
+        """Ends the grading of this very object, which then raises SupersededError, even if it has not begun yet."""
         with self._changing:
             self._superseded.append(submission)
             if self._running is submission:
@@ -187,13 +188,14 @@ class Resident:
             self._spares, self._players = WorkerPool(self._fork_server), WorkerPool(self._fork_server)
 
     def worker(self, job: Job) -> WorkerProcess:
-        """A worker for something else than grading, such as a play. May be called while a submission is graded."""
+        """Returns a worker for something else than grading, such as a play. May be called while a submission is
+        graded."""
         with self._changing:
             self._worked = monotonic()
             return self._players.worker(job)
 
     def prepare_worker(self, job: Job) -> None:
-        """Starts in the background a spare of what `worker` returns."""
+        """Starts, in the background, a spare worker for `worker` to return."""
         with suppress(RuntimeError):  # it is being closed
             self._background.submit(self._prepare_worker, job)
 
@@ -218,7 +220,8 @@ class Resident:
         self._passed.clear()
 
     def _keep(self, name: str) -> _Kept:
-        """What is kept of a problem, which is now the most recent one."""
+        """Returns the kept objects of a problem, and makes it the most recent one. Closes those of the least recent
+        problems."""
         with self._changing:
             problem = catalog.load(name)
             kept = self._kept.pop(name, None) or _Kept(problem, bundled_outputs.reference(problem, self._fork_server))

@@ -19,15 +19,15 @@ _PATIENCE = 0.5  # seconds for a client to say what it wants
 
 
 def no_work(wants: str, connection: Connection) -> None:
-    """What a server does that only lends its fork server."""
+    """Handles requests in a server that only lends its fork server: it does nothing."""
 
 
 class Server:
-    """Answers clients, each in a thread, until it is closed. Does nothing where there is no zygote to share, or no safe
+    """Serves clients, each in a thread, until it is closed. Does nothing where there is no zygote to share, or no safe
     folder.
 
-    `share` calls the function that it is given with the fork server to lend. `work` does what else a client wants,
-    whose connection it gets.
+    `share` calls its argument with the fork server to lend. `work` handles all other requests; it receives the kind of
+    the request and the connection.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Server:
             return False
 
     def close(self) -> None:
-        """Answers no more clients. Those that have a connection to the zygote keep it."""
+        """Accepts no more clients. Those that have a connection to the zygote keep it."""
         if self._socket is None:
             return
         if self.is_reachable:

@@ -37,14 +37,15 @@ def leave(problem: str, workspace: Path) -> None:
 
 
 def is_asked_for() -> bool:
-    """Whether the user wants a resident judge in any case."""
+    """Returns whether the user wants a resident judge in any case."""
     return os.environ.get(VARIABLE) == "1"
 
 
 def is_welcome(workspace: Path) -> bool:
-    """Whether a process may stay behind here: never in CI, and never as another user than the one whose work is graded.
+    """Returns whether a process may stay behind here: never in CI, and never as another user than the one whose work is
+    graded.
 
-    Otherwise if it is asked for, or where somebody sits at a terminal whose end it will see.
+    Otherwise it may if the user asks for it, or where somebody sits at a terminal whose end it will notice.
     """
     if sys.platform != "linux" or os.environ.get(VARIABLE) == "0" or os.environ.get("CI"):
         return False

@@ -1,4 +1,4 @@
-"""Which version of the course is running: whether it has changed on disk, and whether another process runs the same.
+"""The version of the course that is running: whether it has changed on disk, and whether another process runs the same.
 
 Imports little, because a command that asks another process for its verdict imports it.
 """
@@ -17,12 +17,13 @@ from grader.paths import ROOT
 
 _CODE = ("commandline", "grader", "harness")
 _PROBLEMS = ("problems", "solutions")
-# What this process's environment decides of a worker that is forked for it.
+# The environment variables that affect a worker that is forked for this process.
 _VARIABLES = ("LD_LIBRARY_PATH", "TMPDIR", WITHOUT, *FLAX_MODES)
 
 
 def of_code() -> str:
-    """A hash that changes with the course's own code, and when a package is installed or removed. Reads no file."""
+    """Returns a hash that changes with the course's own code, and when a package is installed or removed. Reads no
+    file."""
     packages = os.stat(sysconfig.get_path("purelib"))
     return _digest(
         [str(packages.st_mtime_ns), *(line for name in _CODE for line in _of_folder(f"{ROOT}{os.sep}{name}"))]
@@ -30,7 +31,7 @@ def of_code() -> str:
 
 
 def of_problems() -> str:
-    """A hash that changes with any problem or solution of the selected course. Reads no file."""
+    """Returns a hash that changes with any problem or solution of the selected course. Reads no file."""
     lines = list[str]()
     for home in sorted({selected().root, *(listed.home for listed in selected().problems)}):
         lines.append(_line(str(home / FILE), (home / FILE).stat()))
@@ -40,7 +41,7 @@ def of_problems() -> str:
 
 
 def fingerprint() -> str:
-    """A hash that two processes share if a worker forked for one of them would behave the same for the other.
+    """Returns a hash that two processes share if a worker forked for one of them would behave the same for the other.
 
     They run the same course with the same code, packages, Python, cache and environment, and see the same files and
     processes.
@@ -51,8 +52,8 @@ def fingerprint() -> str:
 
 
 def _of_folder(folder: str) -> Iterator[str]:
-    """A line for each Python and TOML file in a folder and below it, in order. None if there is no folder: a learner's
-    bundle has no solutions and may have no harness."""
+    """Yields a line for each Python and TOML file in a folder and below it, in order. None if there is no folder: a
+    learner's bundle has no solutions and may have no harness."""
     try:
         with os.scandir(folder) as found:
             entries = sorted(found, key=lambda entry: entry.name)

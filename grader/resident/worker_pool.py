@@ -20,8 +20,8 @@ class WorkerPool:
         self._lock = threading.Lock()
 
     def worker(self, job: Job) -> WorkerProcess:
-        """A spare worker, or a new one if there is none for this job. Raises ClosedError, also between `end` and
-        `resume`."""
+        """Returns a spare worker, or a new one if there is none for this job. Raises ClosedError, also between `end`
+        and `resume`."""
         with self._lock:
             if self._closed or self._ended:
                 raise ClosedError
@@ -56,7 +56,7 @@ class WorkerPool:
             worker.close()
 
     def resume(self) -> None:
-        """Hands out workers again."""
+        """Allows `worker` to return workers again."""
         with self._lock:
             self._ended = False
 

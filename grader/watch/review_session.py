@@ -53,7 +53,7 @@ class ReviewSession(WatchSession):
         return f"Review of {what}. {clock_text(clock.seconds)}{paused}"
 
     def opening(self) -> str:
-        """The task, as long as nothing was written: the rest of the page is one key away."""
+        """Returns the task, as long as nothing was written: the rest of the page is one key away."""
         report = self.state.report
         if self.state.error or (report and report.verdict is not Verdict.NOT_ATTEMPTED) or self.passed:
             return ""
@@ -89,4 +89,4 @@ class ReviewSession(WatchSession):
         return ""
 
     def _look_up_due(self) -> None:
-        """The banner shows the clock instead."""
+        """Does nothing: the banner shows the clock instead."""

@@ -76,7 +76,7 @@ class Screen:
         return ANSI("\n".join(self.lines(size)))
 
     def lines(self, size: Size) -> list[str]:
-        """The lines of a screen of that size."""
+        """Returns the lines of a screen of that size."""
         columns = size.columns
         head = texts.header(self.session.state, str(self.session.file), texts.report_width(columns))
         head[-1:] = [*(terminal.wrap(self.session.banner(), texts.report_width(columns))), head[-1]]

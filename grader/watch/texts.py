@@ -1,4 +1,4 @@
-"""What watch mode shows, as lines of text with ANSI styles: for the screen and for terminals that only print."""
+"""The texts of watch mode, as lines with ANSI styles: for the screen and for terminals that only print."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ _BY_VERDICT = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
 
 
 def header(state: State, file: str, width: int) -> list[str]:
-    """The problem, what to write, and how the grading stands."""
+    """Returns the problem, the entries to write, and the state of the grading."""
     problem = state.problem
     title = wrap(f"Problem {problem.label}, {problem.title}", width)
     entries = " and ".join(f"`{entry.name}`" for entry in problem.entries)
@@ -26,7 +26,7 @@ def header(state: State, file: str, width: int) -> list[str]:
 
 
 def status(state: State) -> str:
-    """One line on how the grading stands."""
+    """Returns one line on the state of the grading."""
     if state.grading:
         count = f" {len(state.checks)} of {len(state.problem.checks)} checks" if state.checks else ""
         return click.style(f"grading...{count}{f', {state.note}' if state.note else ''}", fg="cyan")
@@ -40,7 +40,7 @@ def status(state: State) -> str:
 
 
 def verdict(state: State, width: int) -> list[str]:
-    """The last verdict; above it, while the next one is computed, its checks up to now."""
+    """Returns the last verdict; above it, while the next one is computed, its checks up to now."""
     width = report_width(width)
     if state.error:
         return wrap(state.error, width)
@@ -53,7 +53,7 @@ def verdict(state: State, width: int) -> list[str]:
 
 
 def hints(shown: Sequence[str], count: int) -> list[str]:
-    """The hints that the learner has seen."""
+    """Returns the hints that the learner has seen."""
     text = "\n\n".join(f"**Hint {number} of {count}.** {hint}" for number, hint in enumerate(shown, 1))
     left = count - len(shown)
     more = f"Press h for the next hint; {left} left." if left else "There are no more hints. Press s for the solution."
@@ -61,7 +61,7 @@ def hints(shown: Sequence[str], count: int) -> list[str]:
 
 
 def problems(space: Workspace, words: str, width: int) -> list[tuple[Problem, str]]:
-    """The problems whose number, title, part or state contain all of the words, each as a line."""
+    """Returns the problems whose number, title, part or state contain all of the words, each as a line."""
     found, standings = [], space.standings()
     for problem in catalog.problems():
         state, points, _ = standings[problem.name]
@@ -76,7 +76,7 @@ def problems(space: Workspace, words: str, width: int) -> list[tuple[Problem, st
 
 
 def footer(keys: Mapping[str, str], width: int) -> str:
-    """The keys, in one line."""
+    """Returns the keys, in one line."""
     gap = "  " if len("  ".join(f"{key} {word}" for key, word in keys.items())) <= width else " "
     return gap.join(f"{bold(key)} {word}" for key, word in keys.items())
 
@@ -86,5 +86,5 @@ def bold(text: str) -> str:
 
 
 def report_width(width: int) -> int:
-    """The columns that a report takes on a screen of that width."""
+    """Returns the columns that a report takes on a screen of that width."""
     return min(max(width, NARROWEST), WIDEST)

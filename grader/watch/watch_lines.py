@@ -1,7 +1,7 @@
 """Watch mode line by line, each printed once: where a screen cannot be redrawn, and for editors that read the lines.
 
 An editor's task needs three of them (`grader.course.vscode`): BEGINS before each grading, `FILE:LINE:COL: error:
-MESSAGE` for what was found, ENDS after it.
+MESSAGE` for each finding, ENDS after it.
 """
 
 import os
@@ -23,7 +23,7 @@ from grader.watch.watch_session import State, WatchSession
 
 
 class Printed:
-    """Prints what happens in a session. A line of input that begins with a key does what the key does on a screen."""
+    """Prints the events of a session. A line of input that begins with a key does what the key does on a screen."""
 
     def __init__(self, session: WatchSession, editor: str) -> None:
         self.session, self.editor = session, editor
@@ -43,7 +43,7 @@ class Printed:
         return self.session.state.outdated
 
     def changed(self) -> None:
-        """Prints what is new."""
+        """Prints the lines that are new."""
         with self._whole:
             state, last = self.session.state, self._last
             self._last = state

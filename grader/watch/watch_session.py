@@ -28,10 +28,16 @@ POLL = 300  # milliseconds between two looks at the folder, where the system rep
 
 @dataclass(frozen=True)
 class State:
-    """What there is to show. `report` is the last verdict, which stays while the next one is computed: `checks` so far.
+    """The state of watch mode that is shown.
 
-    `error` is a sentence on why there is no verdict, `note` the progress of a long run. `outdated` says that the
-    program must be started again.
+    Attributes:
+        problem: The current problem.
+        grading: Whether its file is being graded.
+        checks: The results of that grading so far.
+        report: The last verdict, which stays while the next one is computed.
+        error: A sentence on why there is no verdict.
+        note: The progress of a long run.
+        outdated: Whether the program must be started again.
     """
 
     problem: Problem
@@ -46,9 +52,9 @@ class State:
 class WatchSession:
     """Grades the workspace's file of a problem whenever it, or a course module that it imports, is saved.
 
-    Calls `changed` from other threads when the state has changed. `poll` looks for changes instead of being told.
-    `keys` are those that it offers, each with a word, and `refresh` the seconds between two looks at what it shows, if
-    it changes by itself.
+    Calls `changed` from other threads when the state has changed. With `poll`, it looks for changes itself instead of
+    being notified. `keys` are the keys that it offers, each with a word, and `refresh` the seconds between two updates
+    of the display, if it changes without an event.
     """
 
     keys: Mapping[str, str] = {
@@ -97,23 +103,23 @@ class WatchSession:
         self._queue.request(Request(problem, self.space, partial(self._publish, problem)))
 
     def banner(self) -> str:
-        """A line below the problem's title; empty if there is nothing to say."""
+        """Returns a line below the problem's title; empty if there is nothing to say."""
         return self.followed or self._due
 
     def opening(self) -> str:
-        """Markdown in place of a verdict, as long as nothing was written."""
+        """Returns Markdown to show in place of a verdict, as long as the learner has written nothing."""
         return ""
 
     def ending(self) -> list[str]:
-        """What to say above a verdict with which the work ends."""
+        """Returns lines to show above a verdict with which the work ends."""
         return []
 
     def question(self) -> str:
-        """The question before a solution is shown to somebody who has not passed."""
+        """Returns the question before a solution is shown to somebody who has not passed."""
         return f"You have not passed problem {self.state.problem.label}. Press s again to give up and see the solution."
 
     def act(self, key: str) -> str:
-        """Does what a key that is not among `keys` means, and returns what to say. Raises UsageError."""
+        """Acts on a key that is not among `keys`. Returns a sentence to show. Raises UsageError."""
         return ""
 
     @property
@@ -126,14 +132,14 @@ class WatchSession:
         return self.space.standing(self.state.problem).passed
 
     def next_problem(self) -> Problem:
-        """The first problem after this one that is not passed, else the first one of all. Raises UsageError."""
+        """Returns the first problem after this one that is not passed, else the first one of all. Raises UsageError."""
         found = self.space.next_problem(self.state.problem)
         if found is None:
             raise UsageError("You have passed every other problem of the course.")
         return found
 
     def hints(self, *, more: bool) -> tuple[list[str], int]:
-        """The hints that the learner has seen, one more of them if asked for, and how many there are."""
+        """Returns the hints that the learner has seen, one more of them if asked for, and how many there are."""
         problem = self.state.problem
         hints, before = page.hints(problem), self.space.hints_seen(problem)
         seen = min(before + more, len(hints))
@@ -142,7 +148,7 @@ class WatchSession:
         return hints[:seen], len(hints)
 
     def editing(self, editor: str) -> list[str]:
-        """The command that opens the file in an editor. Raises UsageError."""
+        """Returns the command that opens the file in an editor. Raises UsageError."""
         try:
             command = shlex.split(editor)
         except ValueError as error:
@@ -152,15 +158,15 @@ class WatchSession:
         return [*command, str(self.file)]
 
     def solution(self) -> str:
-        """The reference. A learner who has not passed has now given up. Raises UsageError if this copy of the course
-        has none."""
+        """Returns the reference. A learner who has not passed has now given up. Raises UsageError if this copy of the
+        course has none."""
         text = catalog.solution_for_learners(self.state.problem)
         if not self.passed:
             self.space.remember(self.state.problem, given_up=True)
         return text
 
     def _look_up_due(self) -> None:
-        """Looks up what is due while the first file is graded: the dates take a moment."""
+        """Looks up the due reviews while the first file is graded, because computing the dates takes a moment."""
         with contextlib.suppress(Exception):  # a notice is not worth a message
             self._due = reminders.due_text(self.space)
             self._changed()
@@ -206,7 +212,7 @@ class WatchSession:
                     return
 
     def _stamps(self) -> dict[str, tuple[int, int]]:
-        """The time of modification and the size of each file that is watched."""
+        """Returns the time of modification and the size of each file that is watched."""
         stamps = {}
         for name in self._names:
             with contextlib.suppress(OSError):
@@ -215,7 +221,7 @@ class WatchSession:
         return stamps
 
     def _publish(self, problem: Problem, news: News) -> None:
-        """Shows what happens to a grading of the problem, and records its verdict. Raises UsageError."""
+        """Shows the events of a grading of the problem, and records its verdict. Raises UsageError."""
         match news:
             case Begun():
                 self._graded = self._stamps()

@@ -71,7 +71,7 @@ class Frame:
 
 
 def encode(frame: Frame) -> bytes:
-    """The frame as bytes. Raises ChannelError if it exceeds the size limits."""
+    """Returns the frame as bytes. Raises ChannelError if it exceeds the size limits."""
     bodies = [np.ascontiguousarray(leaf.values, dtype=WIRE_DTYPES[leaf.dtype]).tobytes() for leaf in frame.leaves]
     table = [[leaf.path, leaf.dtype, list(leaf.shape)] for leaf in frame.leaves]
     header = json.dumps({"kind": frame.kind, "fields": frame.fields, "leaves": table}).encode()
@@ -82,7 +82,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def decode(header: bytes, body: bytes) -> Frame:
-    """The frame in a header and a body. Raises ChannelError on anything that `encode` does not make."""
+    """Returns the frame in a header and a body. Raises ChannelError on anything that `encode` does not make."""
     try:
         top = json.loads(header)
     except (ValueError, RecursionError) as error:
@@ -111,7 +111,7 @@ def decode(header: bytes, body: bytes) -> Frame:
 
 
 def decode_whole(data: bytes) -> Frame:
-    """The frame that `encode` made these bytes of. Raises ChannelError on anything else."""
+    """Returns the frame that `encode` made these bytes of. Raises ChannelError on anything else."""
     body = LENGTHS.size + int.from_bytes(data[:4], "big")
     return decode(data[LENGTHS.size : body], data[body:])
 
@@ -143,8 +143,8 @@ def send(sock: socket.socket, frame: Frame) -> None:
 
 
 def arrives(sock: socket.socket, deadline: float) -> bool:
-    """Whether something can be read before the deadline, in seconds of `time.monotonic`, or the other side has hung
-    up."""
+    """Returns whether something can be read before the deadline, in seconds of `time.monotonic`, or the other side has
+    hung up."""
     sock.settimeout(max(0.001, deadline - monotonic()))
     try:
         sock.recv(1, socket.MSG_PEEK)

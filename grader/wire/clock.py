@@ -25,7 +25,7 @@ class Clock:
         self._latest = self.deadline + (PATIENCE - 1) * seconds
 
     def is_up(self) -> bool:
-        """Whether the time is up. If not, `deadline` may have moved."""
+        """Returns whether the time is up. If not, `deadline` may have moved."""
         now = monotonic()
         if now < self.deadline:
             return False

@@ -42,7 +42,7 @@ class Leaf:
 
 
 def on_page(path: str) -> str:
-    """The name of a leaf in a report, which is that of the page: `balance` for `output.balance`, `work` for
+    """Returns the name of a leaf in a report, which is that of the page: `balance` for `output.balance`, `work` for
     `program.work`."""
     head, dot, part = path.removeprefix(PROGRAM).rpartition(OUTPUT)
     return head + part if dot and (not head or head.endswith(".")) else path.removeprefix(PROGRAM)
@@ -50,7 +50,20 @@ def on_page(path: str) -> str:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first difference between two flat vectors, as a report shows it."""
+    """The first difference between two flat vectors, as a report shows it.
+
+    Attributes:
+        kind: The kind of difference.
+        path: The path of the leaf.
+        expected: The expected value, shape or dtype as text.
+        got: The submission's value, shape or dtype as text.
+        index: The index of the first wrong value, if values differ.
+        off_by: The absolute difference there; None if it is not finite, or has no meaning.
+        wrong: The number of wrong values.
+        total: The number of all values.
+        hint: A clause on the present leaf that is probably meant, for a missing one.
+        words: The problem's own sentence on the difference, if it has one.
+    """
 
     kind: Literal["missing", "unexpected", "shape", "dtype", "value"]
     path: str
@@ -74,7 +87,7 @@ class Mismatch:
         return f"{self.name}{list(self.index)}" if self.index else self.name
 
     def sentence(self) -> str:
-        """The difference in one line: the problem's own words, if it has some."""
+        """Returns the difference in one line: the problem's own words, if it has some."""
         if self.words:
             return self.words
         match self.kind:
@@ -92,21 +105,23 @@ class Mismatch:
 
 
 def values(leaves: Iterable[Leaf]) -> list[Leaf]:
-    """The leaves that are values of a program: neither measures of it nor UNCHECKED."""
+    """Returns the leaves that are values of a program: neither measures of it nor UNCHECKED."""
     return [leaf for leaf in leaves if not leaf.path.startswith((PROGRAM, UNCHECKED))]
 
 
 def to_be_equal(expected: Sequence[Leaf], got: Sequence[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
-    """The leaves of a reference's and of another program that must be equal before the other is measured: values, the
-    places of inputs, and UNCHECKED outputs where the reference has none, because an output is memory that no measure
-    counts."""
+    """Returns the leaves of the reference's and of another program that must be equal before the other one is measured.
+
+    These are the values, the places of inputs, and UNCHECKED outputs where the reference has none: an output is memory
+    that no measure counts.
+    """
     alike = () if any(leaf.path.startswith(UNCHECKED) for leaf in expected) else (UNCHECKED,)
     want, have = ([leaf for leaf in side if leaf.path.startswith((INPUTS, *alike))] for side in (expected, got))
     return [*values(expected), *want], [*values(got), *have]
 
 
 def select(leaves: Iterable[Leaf], prefix: str) -> list[Leaf]:
-    """The leaves at or below `prefix`; an empty prefix selects all but UNCHECKED ones."""
+    """Returns the leaves at or below `prefix`; an empty prefix selects all but UNCHECKED ones."""
     if not prefix:
         return [leaf for leaf in leaves if not leaf.path.startswith(UNCHECKED)]
     return [leaf for leaf in leaves if leaf.path == prefix or leaf.path.startswith(prefix + ".")]
@@ -115,14 +130,15 @@ def select(leaves: Iterable[Leaf], prefix: str) -> list[Leaf]:
 def compare(
     expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close"
 ) -> Mismatch | None:
-    """The first mismatch, leaves before values, or None. `got` is untrusted: whatever it holds, nothing is raised."""
+    """Returns the first mismatch, leaves before values, or None. `got` is untrusted: whatever it holds, nothing is
+    raised."""
     return next(mismatches(expected, got, tolerance, how), None)
 
 
 def mismatches(
     expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close"
 ) -> Iterator[Mismatch]:
-    """One mismatch for each leaf that differs, in the order of `compare`."""
+    """Yields one mismatch for each leaf that differs, in the order of `compare`."""
     by_path = {leaf.path: leaf for leaf in got}
     expected_paths = {leaf.path for leaf in expected}
     missing = [leaf for leaf in expected if leaf.path not in by_path]
@@ -137,7 +153,8 @@ def mismatches(
 
 
 def _instead(leaf: Leaf, missing: Sequence[Leaf], unexpected: Sequence[Leaf]) -> str:
-    """What the output has in place of a missing leaf: the unmatched leaf of the same shape with the nearest name."""
+    """Describes what the output has in place of a missing leaf: the unmatched leaf of the same shape with the nearest
+    name."""
     parts = [other.path for other in unexpected if other.path.startswith(leaf.path + ".")]
     if parts and leaf.path.startswith(OUTPUT.removesuffix(".")):
         return "; got a list, tuple or dictionary instead of one array"
@@ -182,7 +199,7 @@ def _compare_leaf(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare)
 
 
 def errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "close") -> Values:
-    """The error of each value in units of the tolerance: above 1 is wrong, infinite for NaN.
+    """Returns the error of each value in units of the tolerance: above 1 is wrong, infinite for NaN.
 
     NaN matches only a NaN of the reference at the same place, and an infinity only itself. The absolute part of the
     tolerance grows with the leaf's root mean square, because the rounding error of a sum scales with its terms, even
@@ -206,7 +223,8 @@ def errors(expected: Leaf, got: Leaf, tolerance: Tolerance, how: Compare = "clos
 
 
 def error(expected: Sequence[Leaf], got: Sequence[Leaf], tolerance: Tolerance, how: Compare = "close") -> float:
-    """The largest error in units of the tolerance: up to 1 is correct. Infinite if paths, shapes or dtypes differ."""
+    """Returns the largest error in units of the tolerance: up to 1 is correct. Infinite if paths, shapes or dtypes
+    differ."""
     by_path = {leaf.path: leaf for leaf in got}
     if {leaf.path for leaf in expected} != set(by_path):
         return float("inf")
@@ -226,14 +244,14 @@ def _wide(values: Values | np.generic) -> Values:
 
 
 def _dtype_is_accepted(expected: str, got: str) -> bool:
-    """Whether `got` is the same dtype, or one that holds the same numbers: float64 for float32, other integers for
-    integers."""
+    """Returns whether `got` is the same dtype, or one that holds the same numbers: float64 for float32, other integers
+    for integers."""
     accepted = {"float32": {"float64"}, "int32": {"int64", "uint32", "int16", "int8"}, "uint32": {"int32", "int64"}}
     return got == expected or got in accepted.get(expected, set())
 
 
 def _apart(want: np.generic, have: np.generic) -> tuple[str, str]:
-    """Two different values as text, with as many digits as it takes to see that they differ."""
+    """Returns two different values as text, with as many digits as it takes to see that they differ."""
     texts = (_show(want, 7), _show(have, 7))
     for digits in range(8, 18):
         if texts[0] != texts[1]:
@@ -247,6 +265,6 @@ def _show(value: np.generic, digits: int) -> str:
 
 
 def _bound(value: np.generic, tolerance: Tolerance) -> str:
-    """The largest value that passes an `at_most` comparison."""
+    """Returns the largest value that passes an `at_most` comparison."""
     bound = float(value) + tolerance.atol + tolerance.rtol * abs(float(value))
     return f"at most {bound:.7g}" if np.asarray(value).dtype.kind == "f" else f"at most {math.floor(bound)}"

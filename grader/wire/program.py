@@ -22,14 +22,14 @@ _MODULE, _SENT = "module", "sent:"
 
 
 def state_numbers(seed: int, size: int = 4096) -> np.ndarray[Any, Any]:
-    """Normal numbers, float32, for a state that is saved: at least as many as it has, so nothing shorter can stand for
-    it."""
+    """Returns random normal numbers, float32, to be saved as state: at least as many as the state has, so that nothing
+    shorter can replace them."""
     return np.random.default_rng([seed, size]).standard_normal(size).astype(np.float32)
 
 
 def to_save(case: Case) -> Case:
-    """A case for the probe that runs first. A file with the seed would be a file with everything that is drawn from
-    it."""
+    """Returns a case for the probe that runs first, with another seed. With its own, a file could hold the seed in
+    place of all that is drawn from it."""
     # Any other seed: the only case of a public grading has seed 0, as everybody knows.
     return replace(case, seed=1, values={**case.values, STATE: state_numbers(case.seed)})
 
@@ -87,7 +87,8 @@ class Program:
 
 
 def request(program: Frame, values: dict[str, Any], seed: int, measures: Sequence[str]) -> Frame:
-    """The request to a witness: run this program on a case, and measure it. `values` are the case's, by name."""
+    """Returns the request to a witness: run this program on a case, and measure it. `values` are the case's, by
+    name."""
     scalars = {key: value for key, value in values.items() if not isinstance(value, np.ndarray)}
     case = [Leaf(CASE + key, str(x.dtype), x) for key, x in values.items() if isinstance(x, np.ndarray)]
     fields = {key: program.fields.get(key) for key in ("inputs", "outputs", "devices")}
@@ -96,8 +97,8 @@ def request(program: Frame, values: dict[str, Any], seed: int, measures: Sequenc
 
 
 def decode(frame: Frame) -> tuple[Program, dict[str, np.ndarray[Any, Any]]]:
-    """The program in a request, and the case's arrays. Raises ChannelError on anything that `Program.frame` does not
-    make."""
+    """Returns the program in a request, and the case's arrays. Raises ChannelError on anything that `Program.frame`
+    does not make."""
     leaves = {leaf.path: leaf for leaf in frame.leaves}
     rows, outputs, devices = (frame.fields.get(key) for key in ("inputs", "outputs", "devices"))
     module = leaves.get(_MODULE)

@@ -1,7 +1,8 @@
-"""How wrong values relate to the expected ones, in one sentence: transposed, scaled, shifted, in another order. NumPy
-only.
+"""Describes in one sentence how wrong values relate to the expected ones: transposed, scaled, shifted, in another
+order. NumPy only.
 
-A sentence is only said if it was tested on the numbers, and if it says something: not of values that are all alike.
+A sentence is returned only if it holds on the actual numbers, and if it is informative: not for values that are all
+equal.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,10 +34,10 @@ Again = Callable[[], tuple[Leaf, Leaf, Sizes] | None]  # the same leaf of a case
 def relation(
     expected: Leaf, got: Leaf, tolerance: Tolerance, sizes: Sizes | None = None, again: Again = lambda: None
 ) -> str:
-    """A sentence on how all values of `got` follow from those of `expected`; empty if no relation was found.
+    """Describes how all values of `got` follow from those of `expected`, in a sentence; empty if no relation was found.
 
-    `sizes` are the case's numbers by name. A factor is given the name of one that explains it, if that also explains
-    the factor of a case where this size has another value.
+    `sizes` are the case's numbers by name. A factor is named after the size that explains it, if that size also
+    explains the factor of a case in which it has another value.
     """
     want, have = _real(expected), _real(got)
     if want is None or have is None or not _can_be_related(want, have):
@@ -60,7 +61,7 @@ def relation(
 
 
 def _can_be_related(want: Values, have: Values) -> bool:
-    """Says whether there are as many values in `want` as in `have`, not too many of them, and all of them finite."""
+    """Returns whether there are as many values in `want` as in `have`, not too many of them, and all of them finite."""
     return want.size == have.size <= _LARGEST and bool(np.isfinite(want).all())
 
 
@@ -73,7 +74,8 @@ def _of_several(want: Values, have: Values, agree: Agree, name: "_Namer") -> str
 
 
 def right_part(expected: Leaf, got: Leaf, tolerance: Tolerance) -> str:
-    """A sentence on the rows, or else the columns, that are right where others are wrong; empty if there are none."""
+    """Returns a sentence on the rows, or else the columns, that are right where others are wrong; empty if there are
+    none."""
     if expected.shape != got.shape or _real(expected) is None or _real(got) is None:
         return ""
     wrong = errors(expected, got, tolerance) > 1
@@ -95,7 +97,7 @@ def right_part(expected: Leaf, got: Leaf, tolerance: Tolerance) -> str:
 
 
 def _at(one: str, place: int) -> str:
-    """'row 3', or 'slice 3 along axis 0'."""
+    """Names a slice: 'row 3', or 'slice 3 along axis 0'."""
     noun, *where = one.split(" ", 1)
     return " ".join([noun, str(place), *where])
 
@@ -114,7 +116,8 @@ def _units(want: Values, have: Values, close: Tolerance) -> Values:
 
 
 def _scalar(want: float, have: float, name: "_Namer") -> str:
-    """One number is always some multiple of another: only a factor with a name says something."""
+    """Describes the factor of a single number. One number is always some multiple of another, so only a factor with a
+    name is informative."""
     if want == 0 or have == 0:
         return ""
     factor = have / want
@@ -126,7 +129,7 @@ def _scalar(want: float, have: float, name: "_Namer") -> str:
 
 
 def _ratio(want: Values, have: Values) -> float:
-    """The factor that takes expected values nearest to those that came."""
+    """Returns the factor that takes expected values nearest to the actual ones."""
     return float(np.sum(want * have) / np.sum(want * want))
 
 
@@ -149,7 +152,7 @@ class _Namer:
     again: Again
 
     def __call__(self, factor: float) -> str:
-        """The name; empty if neither explains the factor, or several sizes do."""
+        """Returns the name; empty if neither explains the factor, or several sizes do."""
         sign = "-" if factor < 0 else ""
         found = [(name, form) for name, n in self.sizes.items() if n > 1 for form in _matching(factor, n)]
         if len(found) == 1 and self._holds_again(*found[0]):
@@ -161,7 +164,7 @@ class _Namer:
         return f" ({sign}{roots[0]})" if roots else ""
 
     def _holds_again(self, name: str, form: str) -> bool:
-        """Whether the size explains the factor of another case in the same way, in which it is another number."""
+        """Returns whether the size also explains the factor of another case, in which the size is another number."""
         other = self.again()
         if other is None or other[2].get(name, self.sizes[name]) == self.sizes[name]:
             return False
@@ -172,7 +175,7 @@ class _Namer:
 
 
 def _matching(factor: float, n: int) -> list[str]:
-    """The forms of n that a factor is equal to, whatever its sign."""
+    """Returns the forms of n that a factor is equal to, whatever its sign."""
     forms = {"n": n, "1/n": 1 / n, "√n": n**0.5, "1/√n": n**-0.5}
     return [form for form, value in forms.items() if abs(abs(factor) / value - 1) < _CLOSE]
 
@@ -210,7 +213,7 @@ def _reshaped(want: Values, have: Values, agree: Agree) -> str:
 
 
 def _reordered(want: Values, have: Values, agree: Agree) -> str:
-    """The same slices along an axis, in another order."""
+    """Describes values that are the same slices along an axis, in another order; empty if they are not."""
     for axis in range(want.ndim):
         order = _order(want, have, axis, agree)
         if order is not None:
@@ -219,7 +222,7 @@ def _reordered(want: Values, have: Values, agree: Agree) -> str:
 
 
 def _order(want: Values, have: Values, axis: int, agree: Agree) -> Values | None:
-    """The place in `want` of each slice of `have` along an axis; None unless each is found exactly once."""
+    """Returns the place in `want` of each slice of `have` along an axis; None unless each is found exactly once."""
     n = want.shape[axis]
     if not 2 <= n <= _LONGEST_AXIS or n * want.size > _MOST_COMPARISONS or (want.ndim == 1 and n <= _FEWEST_DISTINCT):
         return None
@@ -258,7 +261,8 @@ def _listed(order: Values) -> str:
 
 
 def _displaced(want: Values, have: Values, agree: Agree) -> str:
-    """The same slices along an axis, some places later or earlier, with something else where they do not reach."""
+    """Describes values that are the same slices along an axis, some places later or earlier, with something else where
+    these do not reach; empty if they are not."""
     for axis in range(want.ndim):
         one, many = _words(want.ndim, axis)
         ours, theirs = (np.moveaxis(x, axis, 0) for x in (want, have))
@@ -280,7 +284,7 @@ def _displaced(want: Values, have: Values, agree: Agree) -> str:
 
 
 def _words(ndim: int, axis: int) -> tuple[str, str]:
-    """What a slice along an axis is called: one, and several."""
+    """Returns the names of a slice along an axis: the singular and the plural."""
     if ndim == 1:
         return "value", "values"
     if ndim == 2:

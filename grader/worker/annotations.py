@@ -1,4 +1,4 @@
-"""What a program says to XLA beside StableHLO: how it is to be compiled, and what is to stand in the compiled program.
+"""The notes of a program to XLA beside StableHLO: on how to compile it, and on texts for the compiled program.
 
 A submission may write anything there: that a call is not to be inlined, or a text with lines of its own, among which a
 reader of the compiled program would look for collectives.
@@ -18,7 +18,7 @@ _OF_ARGUMENTS = frozenset(
 
 
 def has_notes(module: Any) -> bool:
-    """Whether a parsed module says anything to XLA that `strip` removes."""
+    """Returns whether a parsed module has any note to XLA that `strip` removes."""
     return any(_notes(each) for each in _all(module)) or any(
         {one.name for one in given} - _OF_ARGUMENTS
         for each in _all(module)
@@ -28,8 +28,8 @@ def has_notes(module: Any) -> bool:
 
 
 def strip(module: Any) -> None:
-    """Removes from a module, whose context is entered, all that it says to XLA but how arrays are placed, which
-    arguments are donated, and the options of calls."""
+    """Removes the notes to XLA from a module: all attributes but the placements of arrays, donated arguments and the
+    options of calls. Call it inside the module's MLIR context."""
     for operation in _all(module):
         for name in _notes(operation):
             del operation.attributes[name]
@@ -50,7 +50,7 @@ def _notes(operation: Any) -> list[str]:
 
 
 def _of_arguments(function: Any) -> Iterator[tuple[str, list[Any]]]:
-    """The attributes of the arguments and of the results of a function, by name."""
+    """Yields the attributes of the arguments and of the results of a function, by name."""
     for name in {"arg_attrs", "res_attrs"} & {str(each) for each in function.attributes}:
         given: Any = ir.ArrayAttr(function.attributes[name])
         yield name, [ir.DictAttr(one) for one in given]

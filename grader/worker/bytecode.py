@@ -13,7 +13,7 @@ _VERSIONS = range(5, 7)  # from native properties on; a newer JAX may need more
 
 
 class BytecodeError(Exception):
-    """The bytes are not a program in MLIR bytecode. The message says where."""
+    """The bytes are not a program in MLIR bytecode. The message gives the place."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class _Reader:
         return self.data[self.position - size : self.position]
 
     def number(self) -> int:
-        """A variable-length integer: the number of trailing zeros of the first byte is the number of further bytes."""
+        """Returns a variable-length integer: the number of trailing zeros of the first byte is the number of further
+        bytes."""
         first = self.take(1)[0]
         if first == 0:
             return int.from_bytes(self.take(8), "little")
@@ -47,7 +48,7 @@ class _Reader:
 
 
 def contents(data: bytes) -> Contents:
-    """The operations and strings of a program. Raises BytecodeError."""
+    """Returns the operations and strings of a program. Raises BytecodeError."""
     reader = _Reader(data)
     if reader.take(4) != MAGIC:
         raise BytecodeError("it does not start like MLIR bytecode")
@@ -104,7 +105,7 @@ def _operations(reader: _Reader, strings: list[str]) -> frozenset[str]:
         dialects.append(string(name >> 1))
         if name & 1:  # a version follows, in a section of its own
             _section(reader)
-    reader.number()  # how many operations there are in all
+    reader.number()  # the number of all operations
     operations = set()
     while reader.position < len(reader.data):
         dialect, count = reader.number(), reader.number()

@@ -14,7 +14,7 @@ from grader.worker.tracing import given
 
 
 def with_mask(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The output of a module that is called with a mask."""
+    """Returns the output of a module that is called with a mask."""
     graphdef, parameters, rest = subject.build(entry, case)
 
     def program(parameters: Any, x: Any, mask: Any) -> Arrays:
@@ -26,7 +26,7 @@ def with_mask(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 
 def decoding(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The output of each step of a module with `empty_cache(context)` and `decode_step(cache, x)`.
+    """Returns the output of each step of a module with `empty_cache(context)` and `decode_step(cache, x)`.
 
     The steps are one loop, so whatever a step leaves for the next is carried by the loop; see `stepwise`.
     """
@@ -50,7 +50,7 @@ def decoding(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 
 def extended(module: Any, entry: str, name: str, cache: Any, x: Any) -> tuple[Any, Any]:
-    """The output and the cache that the method `name(cache, x)` of a module returns.
+    """Returns the output and the cache that the method `name(cache, x)` of a module returns.
 
     Raises BadEntryError if there is no such method, BadOutputError if it returns no pair.
     """

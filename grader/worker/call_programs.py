@@ -1,9 +1,9 @@
-"""The programs that a traced function runs where nothing jits it as a whole, each compiled alone.
+"""The programs that a traced function runs without a jit around all of it, each compiled alone.
 
-A trace merges all that a function does into one program, and XLA propagates shardings through all of it, even from its
-end back to its start. Without the trace, each jitted function is a program of its own, and so is each operation between
-them. A later one cannot place what an earlier one creates. These stages are the operations of `main`: calls of jitted
-functions, and others.
+A trace merges everything that a function does into one program, and XLA propagates shardings through all of it, even
+from its end back to its start. Without the trace, each jitted function is a program of its own, and so is each
+operation between them. A later program cannot place the arrays that an earlier one creates. These stages are the
+operations of `main`: calls of jitted functions, and others.
 """
 
 import math
@@ -21,10 +21,14 @@ _RESULT = re.compile(r"= \(?\w+\[([\d,]*)\]")  # of an operation in an optimized
 
 @dataclass(frozen=True, eq=False)
 class Array:
-    """An array that a stage returns: its shape, its part on each device, and the mesh axes over which each of its axes
-    is split.
+    """An array that a stage returns.
 
-    `outputs` are the numbers of the whole program's outputs that depend on it, and `returned` of those that it is.
+    Attributes:
+        shape: Its shape.
+        part: The shape of its part on each device.
+        axes: The mesh axes over which each of its axes is split, as numbers of `grader.checks.PLACES`.
+        outputs: The numbers of the whole program's outputs that depend on it.
+        returned: The numbers of the whole program's outputs that it is.
     """
 
     shape: tuple[int, ...]
@@ -36,8 +40,8 @@ class Array:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """What one program holds on each device, in elements: `largest` of its arrays, temporary ones included, and `held`
-    by all that it takes and returns. `made` are the bytes of all that it returns and of its temporary arrays."""
+    """The arrays of one program on each device. `largest` is the size of the largest one, temporary ones included, and
+    `held` that of all inputs and outputs, in elements. `made` counts all outputs and temporary arrays, in bytes."""
 
     arrays: Sequence[Array]
     largest: int
@@ -46,8 +50,11 @@ class Stage:
 
 
 def stages(compiled: Compiled) -> list[Stage]:
-    """The stages of a program on several devices, in order. Operations on fewer elements than there are devices are
-    left out, because nobody splits these. A call is not: its function may hold more than it takes and returns."""
+    """Returns the stages of a program on several devices, in order.
+
+    Leaves out operations on fewer elements than there are devices, because nobody splits these. A call is never left
+    out: its function may hold more than it takes and returns.
+    """
     parsed, devices = compiled.parsed, compiled.devices
     block = stablehlo.main_block(parsed)
     *operations, last = (view.operation for view in block.operations)
@@ -102,14 +109,13 @@ def _is_small(operation: Any, devices: int) -> bool:
 
 
 def _taken(operation: Any, values: set[Any]) -> list[Any]:
-    """Those of `values` that an operation takes, or that its regions use."""
+    """Returns those of `values` that an operation takes, or that its regions use."""
     operands = [value for one in (operation, *stablehlo.inside(operation)) for value in one.operands]
     return list(dict.fromkeys(value for value in operands if value in values))
 
 
 def _alone(parsed: Any, operation: Any, takes: Sequence[Any], placed: Sequence[Any], mesh: Sequence[int]) -> bytes:
-    """The program that does nothing but one operation of `main`. What it takes is split over the mesh axes in
-    `placed`."""
+    """Returns a program of only one operation of `main`. Its inputs are split over the mesh axes in `placed`."""
     with parsed.context, ir.Location.unknown():
         module = ir.Module.create()
         for name in parsed.operation.attributes:

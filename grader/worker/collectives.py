@@ -1,7 +1,8 @@
-"""The collectives that a run of a program on several devices executes: what each exchanges, and how often.
+"""The collectives that a run of a program on several devices executes: the arrays of each, and the number of
+executions.
 
-XLA adds collectives to those that a program names, so they are read from the text of the optimized program. How often a
-loop of that text turned is what its counter says (see `counting.py`).
+XLA adds collectives to those that a program names, so they are read from the text of the optimized program. The number
+of iterations of a loop comes from its counter (see `counting.py`).
 """
 
 import math
@@ -46,9 +47,15 @@ _CALLED = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class Collective:
-    """A collective of a compiled program: its kind, the elements and the bytes of each array that it produces on a
-    device, the groups of devices that take part, and the number of its executions. `written` says that the program
-    itself calls it, and XLA did not add it."""
+    """A collective of a compiled program.
+
+    Attributes:
+        kind: The name of the operation, such as `all-reduce`.
+        arrays: The elements and the bytes of each array that it produces on a device.
+        groups: The groups of devices that take part.
+        times: The number of its executions.
+        written: Whether the program itself calls it, so that XLA did not add it.
+    """
 
     kind: str
     arrays: Sequence[tuple[int, int]]
@@ -63,11 +70,11 @@ class Collective:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is of a loss, counts or norms, alone or in one vector."""
+        """Whether it exchanges only a loss, counts or norms, alone or in one vector."""
         return all(elements <= FEW for elements, _ in self.arrays)
 
     def hops(self, devices: int) -> int:
-        """How far a permutation sends around a ring of this many devices, at most."""
+        """Returns the largest distance that a permutation sends around a ring of this many devices, in steps."""
         away = (self.groups[:, -1] - self.groups[:, 0]) % devices
         return int(np.minimum(away, devices - away).max(initial=0))
 
@@ -82,10 +89,10 @@ class _Computation:
 
 
 def collectives(text: str, devices: int, rates: Mapping[str, Sequence[Fraction]] | None = None) -> list[Collective]:
-    """Every collective in the text of an optimized program. `rates` are those of its loops and branches, from
+    """Returns every collective in the text of an optimized program. `rates` are those of its loops and branches, from
     `counting.rates`.
 
-    Raises UncountableError if one is in a loop of unknown turns.
+    Raises UncountableError if one is in a loop with an unknown number of iterations.
     """
     parts, entry = _parts(text, rates or {})
     found: list[Collective] = []
@@ -104,7 +111,7 @@ def collectives(text: str, devices: int, rates: Mapping[str, Sequence[Fraction]]
 
 
 def _parts(text: str, rates: Mapping[str, Sequence[Fraction]]) -> tuple[dict[str, _Computation], str]:
-    """The parts of a compiled program by name, and the name of the one that starts."""
+    """Returns the computations of a compiled program by name, and the name of the entry computation."""
     parts: dict[str, _Computation] = {}
     entry, current = "", _Computation()
     for line in text.splitlines():
@@ -143,8 +150,8 @@ def _with_rates(
 
 
 def _is_written(text: str) -> bool:
-    """Whether a collective, or each of those that XLA has joined, has a name of `counting.plain`: `call.3/written_0`,
-    or `call.3/(written_0:written_2)`."""
+    """Returns whether a collective, or each of those that XLA has joined, has a name of `counting.plain`:
+    `call.3/written_0`, or `call.3/(written_0:written_2)`."""
     found = re.search(r'metadata=\{op_name="((?:[^":()]*/)?)\(?([^"]*?)\)?"', text)
     names = found[2].split(":") if found else []
     return bool(names) and all(re.fullmatch(rf"(?:.*/)?{WRITTEN}\d+", name) for name in names)
@@ -159,7 +166,8 @@ def _arrays(results: str) -> Iterator[tuple[int, int]]:
 
 
 def _groups(text: str, devices: int) -> Any:
-    """The groups of devices in the text of a collective. If it has another form than these, they are all in one group.
+    """Returns the groups of devices in the text of a collective. Text of another form than these means one group of
+    all.
 
     `{{0,1},{2,3}}`; `[2,2]<=[2,2]T(1,0)`, which counts and transposes; `mesh['a'=2,'b'=2] {'a'}`, which names axes.
     """

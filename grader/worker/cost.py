@@ -54,8 +54,8 @@ CUSTOM_CALLS = frozenset(
 
 
 def cost(operation: Any, functions: Functions) -> int:
-    """The cost of one execution of an operation, without the bodies of loops, branches and functions. Raises KeyError
-    if it is not in the table."""
+    """Returns the cost of one execution of an operation, without the bodies of loops, branches and functions. Raises
+    KeyError if it is not in the table."""
     dialect, _, name = operation.name.partition(".")
     if dialect in ("sdy", "builtin"):
         return 0
@@ -64,10 +64,10 @@ def cost(operation: Any, functions: Functions) -> int:
 
 
 def computes_numbers(operation: Any, functions: Functions) -> bool:
-    """Whether an operation computes with numbers, rather than moves them, looks them up or writes them.
+    """Returns whether an operation computes with numbers, rather than moves them, looks them up or writes them.
 
-    Single integers are indices. The bits of a number as an integer are numbers, too: integer arithmetic can do all that
-    arithmetic of floats does.
+    Single integers are indices. The bits of a float as an integer count as numbers, because integer arithmetic can
+    replace all arithmetic of floats.
     """
     name = operation.name.partition(".")[2]
     computed = _body(operation, 0, functions) if name == "scatter" else cost(operation, functions)
@@ -80,7 +80,7 @@ def computes_numbers(operation: Any, functions: Functions) -> bool:
 
 
 def is_counted(operation: str) -> bool:
-    """Whether an operation, by its name in portable bytecode, such as `vhlo.add_v1`, is in the table."""
+    """Returns whether an operation, by its name in portable bytecode, such as `vhlo.add_v1`, is in the table."""
     return re.sub(r"^vhlo\.(\w+)_v\d+$", r"\1", operation) in TABLE
 
 
@@ -124,7 +124,7 @@ def _reduce_window(operation: Any, functions: Functions) -> int:
 
 
 def _is_plain(reduction: Any) -> bool:
-    """Whether a reduction of one array applies one operation, which is associative."""
+    """Returns whether a reduction of one array applies one operation, which is associative."""
     inside = [inner.operation.name for inner in reduction.regions[0].blocks[0].operations]
     return len(inside) == 2 and inside[0] in ASSOCIATIVE
 
@@ -167,8 +167,8 @@ def _cholesky(operation: Any, functions: Functions) -> int:
 
 
 def rows_in_order(operation: Any) -> int:
-    """The rows of the matrix that linear algebra goes through one after another, as in a triangular solve; 0 for any
-    other operation."""
+    """Returns the rows of the matrix that linear algebra goes through one after another, as in a triangular solve; 0
+    for any other operation."""
     in_order = operation.name in ("stablehlo.triangular_solve", "stablehlo.cholesky") or routine(operation)
     return stablehlo.shape(operation.operands[0])[-1] if in_order else 0
 
@@ -178,7 +178,8 @@ def _triangular_solve(operation: Any, functions: Functions) -> int:
 
 
 def routine(operation: Any) -> str:
-    """The LAPACK routine that an operation calls, without its letter for the type; empty for any other operation."""
+    """Returns the LAPACK routine that an operation calls, without its letter for the type; empty for any other
+    operation."""
     if operation.name != "stablehlo.custom_call":
         return ""
     found = re.fullmatch(r"lapack_s(\w+)_ffi", ir.StringAttr(operation.attributes["call_target_name"]).value)
@@ -210,7 +211,7 @@ TABLE: Mapping[str, Callable[[Any, Functions], int]] = {
 
 
 def _body(operation: Any, number: int, functions: Functions) -> int:
-    """The cost of the body of a reduction, which works on single numbers."""
+    """Returns the cost of the body of a reduction, which works on single numbers."""
     total = 0
     for inner in stablehlo.inside_block(operation.regions[number].blocks[0]):
         total += cost(inner, functions)

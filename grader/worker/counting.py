@@ -1,9 +1,10 @@
-"""How often each operation of a program ran: the program is run once more with counters in its loops and branches.
+"""Counts how often each operation of a program ran, by running the program once more with counters in its loops and
+branches.
 
-XLA counts the body of a loop once if it cannot tell how often it turns. Here a program gets an array of counters, which
-is passed through all functions, loops and branches that contain loops or branches, and is its last output. A loop adds
-1 to its counter in each turn, and a branch adds 1 when it is taken. The number of runs of a function is the sum over
-its calls.
+XLA counts the body of a loop once if it cannot tell how many iterations it has. Here a program gets an array of
+counters, which is passed through all functions, loops and branches that contain loops or branches, and is its last
+output. A loop adds 1 to its counter in each iteration, and a branch adds 1 when it is taken. The number of runs of a
+function is the sum over its calls.
 """
 
 import re
@@ -28,7 +29,7 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute
 
 
 class UncountableError(Exception):
-    """The program has a form that no counter can be put into. The message says which, for the learner."""
+    """The program has a form that no counter can be put into. The message names it for the learner."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +41,13 @@ class Run:
 
 
 def has_control_flow(module: Any) -> bool:
-    """Whether a parsed program has loops or branches. If not, each of its functions runs as often as it is called."""
+    """Returns whether a parsed program has loops or branches. If not, each of its functions runs as often as it is
+    called."""
     return any(operation.name in (LOOP, *BRANCHES) for operation in stablehlo.operations(module))
 
 
 def with_counters(module: bytes) -> bytes:
-    """The program with counters, an int64 array, as one more output. Raises UncountableError."""
+    """Returns the program with counters, an int64 array, as one more output. Raises UncountableError."""
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
         _make_plain(parsed)
@@ -55,9 +57,12 @@ def with_counters(module: bytes) -> bytes:
 
 
 def plain(module: bytes) -> bytes:
-    """The program that XLA runs as it is counted: with a call of its parts in place of each composite, because XLA has
-    operations of its own for some names of composites, whatever their parts are. And with a name for each collective
-    that the program calls, because XLA adds others. And without notes to XLA."""
+    """Returns the program that XLA runs for the counting.
+
+    Each composite is replaced by a call of its decomposition, because XLA has operations of its own for some names of
+    composites, whatever they decompose to. Each collective that the program calls has a name, because XLA adds others.
+    All notes to XLA are removed.
+    """
     parsed = stablehlo.parsed(module)
     with parsed.context, ir.Location.unknown():
         _make_plain(parsed)
@@ -65,7 +70,11 @@ def plain(module: bytes) -> bytes:
 
 
 def _make_plain(parsed: Any) -> None:
-    """Exchanges composites and names collectives of a parsed module, whose context is entered."""
+    """Replaces each composite operation of `parsed` by a call of its decomposition, and names the locations of its
+    collectives.
+
+    Call it inside the module's MLIR context. Removes all other locations and the notes to XLA.
+    """
     stablehlo.strip_locations(parsed)  # a submission may have named them
     annotations.strip(parsed)
     operations = list(stablehlo.operations(parsed))
@@ -82,7 +91,8 @@ def _make_plain(parsed: Any) -> None:
 
 
 def runs(module: Any, counters: Sequence[int]) -> Iterator[Run]:
-    """Every operation of a parsed program outside of reducers, and how often it ran. `counters` are those of a run."""
+    """Yields every operation of a parsed program outside of reducers, and how often it ran. `counters` are those of a
+    run."""
     first = _first_counters(module)
     functions = stablehlo.functions(module)
     times = dict.fromkeys(functions, 0) | {"main": 1}
@@ -112,8 +122,11 @@ def runs(module: Any, counters: Sequence[int]) -> Iterator[Run]:
 
 
 def rates(module: Any, counters: Sequence[int]) -> dict[str, list[Fraction]]:
-    """For each loop and each `case` or `if`, by its name in a program that was compiled with counters: how often each
-    of its bodies or branches runs when it is executed, on average."""
+    """Returns, for each loop and each `case` or `if`, how often each of its bodies or branches runs per execution, on
+    average.
+
+    The keys are the names in a program that was compiled with counters.
+    """
     first, found = _first_counters(module), {}
     for run in runs(module, counters):
         if run.operation in first:
@@ -124,7 +137,8 @@ def rates(module: Any, counters: Sequence[int]) -> dict[str, list[Fraction]]:
 
 
 def _first_counters(module: Any) -> dict[Any, int]:
-    """The number of the first counter of each loop and branch, in the order of the operations of a parsed module."""
+    """Returns the number of the first counter of each loop and branch, in the order of the operations of a parsed
+    module."""
     first, used = {}, 0
     for operation in stablehlo.operations(module):
         if operation.name in (LOOP, *BRANCHES):
@@ -180,7 +194,7 @@ class _Instrumented:
         return NAME in operation.attributes or stablehlo.callee(operation) in self.counting
 
     def _through(self, block: Any, counters: Any, number: int | None = None) -> None:
-        """Passes the counters through a block, which returns them as its last result. Adds 1 to the one that is
+        """Passes the counters through a block, which returns them as its last result. Adds 1 to the counter
         `number`."""
         *body, end = [view.operation for view in block.operations]
         if number is not None:
@@ -194,7 +208,7 @@ class _Instrumented:
         end.erase()
 
     def _replaced(self, old: Any, counters: Any) -> Any:
-        """Exchanges an operation for one that also takes and returns the counters. Returns them."""
+        """Replaces an operation by one that also takes and returns the counters. Returns the new counters."""
         name, operands = old.name, [*old.operands, counters]
         attributes = {each: old.attributes[each] for each in old.attributes}
         first = int(ir.IntegerAttr(attributes.pop(NAME)).value) if NAME in attributes else 0
@@ -236,7 +250,7 @@ class _Instrumented:
 
 
 def _one_replicated(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The shardings of a manual computation, with one more value that is the same on all devices."""
+    """Returns the shardings of a manual computation, with one more value that is the same on all devices."""
     texts = {each: str(attributes[each]) for each in ("in_shardings", "out_shardings")}
     mesh = re.search(r"<(@[\w.$-]+|@\".*?\"), ", "".join(texts.values()))
     if not mesh:

@@ -1,8 +1,9 @@
-"""Steps with a cache as one loop, whose pieces are traced alone: where a learner's code runs, there is no text to look
-at.
+"""Builds the decoding loop from parts that are traced separately, so that no step of the learner's code has the whole
+text in scope.
 
-A frame above a function can be read from within it, and so could the text of all steps. So the first cache and the step
-become programs of their own before anything has been made of the text, and the loop is composed of these programs.
+Code can read the frames of its callers, so a step that was traced inside the loop could read the text of all steps. So
+the function that makes the first cache and the step are each traced to a program before this process makes anything of
+the text, and the loop calls these programs.
 """
 
 from collections.abc import Callable
@@ -22,10 +23,10 @@ _scan = jax.lax.scan  # bound before a submission is imported, which could excha
 def stepwise(
     subject: Subject, start: Callable[[Any], Any], step: Callable[[Any, Any, Any], Any], parameters: Any, rows: Given
 ) -> Callable[[Any, Any], Any]:
-    """The function of parameters and rows that returns, for each row, the array that a step returns.
+    """Returns the loop: a function of `parameters` and `rows` that returns, for each row, the array of its step.
 
     `start(parameters)` returns the first cache, `step(parameters, cache, row)` the pair of an array and the next cache.
-    What a step leaves for the next is carried by the loop. Raises BadOutputError if it returns a cache of another form.
+    The loop carries the cache from step to step. Raises BadOutputError if a step returns a cache of another form.
     """
 
     def first(parameters: Any) -> Any:
@@ -55,7 +56,7 @@ def stepwise(
 
 
 def _one_by_one(first: Callable[..., Any], once: Callable[..., Any], parameters: Any, rows: Any) -> Any:
-    """The same without a trace, for code that cannot be traced."""
+    """Runs the steps one by one without a trace, for code that cannot be traced. Returns the stacked arrays."""
     cache, outs = first(parameters), []
     for row in rows:
         out, cache = once(parameters, cache, row)

@@ -1,4 +1,4 @@
-"""An exception of a submission as the judge and the learner are told of it."""
+"""Turns an exception raised by a submission into the failure that the judge and the learner see."""
 
 import re
 import traceback
@@ -22,10 +22,10 @@ _LONGEST_LINE = 200  # characters of a line of code
 PLAIN_CONTAINER = re.compile(
     r"Found data on value of type '<class '(list|tuple|dict)'>' assigned to static attribute '(\w+)'"
 )
-# How XLA and the C++ library say that an allocation failed.
+# The messages of XLA and the C++ library when an allocation fails.
 _NO_MEMORY = re.compile("RESOURCE_EXHAUSTED|Out of memory|std::bad_alloc")
 _ANYTHING = re.compile("")
-# The first row that fits is taken: the types of an exception, what its message says, and its kind.
+# The first row that fits is taken: the types of an exception, the pattern of its message, and its kind.
 _KINDS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], re.Pattern[str], str], ...] = (
     (OutOfTimeError, _ANYTHING, "timeout"),
     (NotImplementedError, _ANYTHING, "not_implemented"),
@@ -43,8 +43,8 @@ _KINDS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], re.Pa
 
 
 def fields(error: BaseException, files: set[str]) -> dict[str, Any]:
-    """An exception as the learner sees it: its kind, type and first paragraph, and the frames of the learner's own
-    files."""
+    """Returns an exception as the learner sees it: its kind, type and first paragraph, and the frames of the learner's
+    own files."""
     said = _first_paragraph(error)
     if isinstance(error, SyntaxError) and error.filename in files:
         return _syntax_error(error, said)
@@ -77,13 +77,14 @@ def _syntax_error(error: SyntaxError, message: str) -> dict[str, Any]:
 
 
 def _kind(error: BaseException, said: str) -> str:
-    """Returns the kind of `error`, by its type and by what it `said`; `raised` if no row of the table fits."""
+    """Returns the kind of `error`, by its type and its message `said`; `raised` if no row of the table fits."""
     fitting = (kind for types, pattern, kind in _KINDS if isinstance(error, types) and pattern.search(said))
     return next(fitting, "raised")
 
 
 def _message(kind: str, error: BaseException, said: str) -> str:
-    """Returns the message for the learner: for some kinds a sentence of the course, for others what `error` `said`."""
+    """Returns the message for the learner: a sentence of the course for some kinds, the error's own message `said` for
+    others."""
     match kind:
         case "memory":
             return f"ran out of memory: {said or 'an allocation failed'}"
@@ -101,7 +102,8 @@ def _message(kind: str, error: BaseException, said: str) -> str:
 
 
 def _first_paragraph(error: BaseException) -> str:
-    """The first paragraph of an exception's message. Raises nothing, even if the learner's own `__str__` does."""
+    """Returns the first paragraph of an exception's message. Raises nothing, even if the learner's own `__str__`
+    does."""
     try:
         text = str(error.msg if isinstance(error, SyntaxError) else error)
     except BaseException:

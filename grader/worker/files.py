@@ -17,7 +17,7 @@ _made: list[Path] = []
 
 
 def new_folder() -> Path:
-    """A new folder in the scratch folder, until the next request."""
+    """Returns a new folder in the scratch folder, until the next request."""
     folder = Path.cwd() / f"folder-{next(_numbers)}"
     folder.mkdir()
     _made.append(folder)
@@ -32,7 +32,7 @@ def remove_folders() -> None:
 
 
 def packed(top: Path) -> list[Leaf]:
-    """A file, or all files below a folder, as leaves. What lies beside it stays behind.
+    """Returns a file, or all files below a folder, as leaves. Files beside it are not included.
 
     Raises BadOutputError if they are too many or too large.
     """
@@ -50,7 +50,8 @@ def packed(top: Path) -> list[Leaf]:
 
 
 def unpacked(leaves: Iterable[Leaf]) -> Path | None:
-    """A new folder that contains the files among these leaves; None if there are none. Raises BadOutputError."""
+    """Returns a new folder that contains the files among these leaves; None if there are none. Raises
+    BadOutputError."""
     files = [(PurePosixPath(leaf.path.removeprefix(FILE)), leaf) for leaf in leaves if leaf.path.startswith(FILE)]
     if not files:
         return None

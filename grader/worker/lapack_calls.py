@@ -1,7 +1,7 @@
-"""Whether the arrays of a program's calls of LAPACK have the shapes that LAPACK takes them to have.
+"""Checks that the arrays of a program's LAPACK calls have the shapes that LAPACK assumes.
 
-The functions behind the calls read and write as many numbers as one of the shapes says, and do not look at the others.
-So a program could declare a large matrix as a small one, which costs less, or touch memory that is not its own.
+The functions behind the calls read and write as many numbers as one of the shapes says, and ignore the others. So a
+program could declare a large matrix as a small one, which costs less, or touch memory that is not its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ _Rule = Callable[[list[Shape], list[Shape], Mapping[str, str]], Shapes]
 
 
 def misfit(module: Any) -> str:
-    """The name of a routine that a parsed module calls with arrays of other shapes; empty if there is none."""
+    """Returns the name of a routine that a parsed module calls with arrays of other shapes; empty if there is none."""
     calls = ((each, cost.routine(each)) for each in stablehlo.operations(module))
     return next((name for call, name in calls if name and not _fits(call, name)), "")
 
@@ -37,8 +37,10 @@ def _fits(call: Any, name: str) -> bool:
 
 
 def _options(call: Any) -> dict[str, str]:
-    """The options of a call, each of which is the number of a letter. Raises ValueError unless they stand in one
-    place."""
+    """Returns the LAPACK options of a call by name. JAX stores each letter as its character code.
+
+    Raises ValueError if the call has no backend config, or two.
+    """
     (place,) = {"backend_config", "mhlo.backend_config"} & {str(name) for name in call.attributes}
     given: Any = ir.DictAttr(call.attributes[place])
     return {each.name: chr(ir.IntegerAttr(each.attr).value) for each in given}

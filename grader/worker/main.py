@@ -1,7 +1,7 @@
 """The program that every worker runs: imports a file and runs probes on it.
 
 It exchanges frames with the judge on descriptor 3. A submission's worker sends programs, files and short text, but no
-results. The judge decides what they mean.
+results. The judge interprets them.
 """
 
 import contextlib
@@ -82,21 +82,32 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class Partner(Protocol):
-    """What the probe of a check asks, in a process without the submission's code."""
+    """The interface of a partner: it answers the questions of a check's probe, in a process without the submission's
+    code."""
 
     def answer(self, question: Any) -> Any:
-        """The answer to a question; both are JSON. Raises BadOutputError if nobody may ask that."""
+        """Returns the answer to a question; both are JSON. Raises BadOutputError if nobody may ask that."""
 
     def arrays(self) -> dict[str, Any]:
-        """What it has recorded."""
+        """Returns the arrays that the partner has recorded."""
 
 
-Stream = Callable[[Subject, Mapping[str, Any]], Iterator[Frame]]  # what a job's extension makes of a loaded file
+Stream = Callable[[Subject, Mapping[str, Any]], Iterator[Frame]]  # a job's extension turns a loaded file into frames
 
 
 @dataclass(frozen=True)
 class ProblemRuntime:
-    """A problem and its probes, imported, and what answers requests for a stream of frames."""
+    """A problem, imported.
+
+    Attributes:
+        problem: The definition.
+        probes: The probes by name, generic ones included.
+        readers: READERS of its `probes.py`.
+        measures: MEASURES of its `probes.py`.
+        inputs: INPUTS of its `probes.py`.
+        partners: PARTNERS of its `probes.py`.
+        stream: The function that answers requests for a stream of frames, from the job's extension; None without one.
+    """
 
     problem: Problem
     probes: Mapping[str, Callable[..., Any]]
@@ -119,8 +130,8 @@ def prepare(folder: Path) -> ProblemRuntime:
 
 
 def extended(runtime: ProblemRuntime, job: Job) -> ProblemRuntime:
-    """The runtime with the job's extension, which is imported. No other worker is forked from a process that has done
-    so."""
+    """Returns the runtime with the job's extension, which is imported. No other worker is forked from a process that
+    has done so."""
     if not job.extension:
         return runtime
     return replace(runtime, stream=importlib.import_module(job.extension).prepare(runtime.problem))
@@ -171,7 +182,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
     # Freed when a submission runs out of memory, so that this process can still report it: the traceback keeps all that
     # the submission allocated alive. Never written, so it takes no physical memory.
     reserve: list[Any] = []
-    began = process_time()  # what this process has imported is not the submission's time
+    began = process_time()  # this process's own imports are not the submission's time
     while True:
         reserve = reserve or [np.empty(16 << 20, np.uint8)]
         try:
@@ -205,7 +216,7 @@ class WorkerState:
     emit: Callable[[Frame], None] = lambda frame: None
     hear: Callable[[], Frame] = lambda: Frame("nothing")
     partner: Partner | None = None  # of the probe that another process runs
-    refused: BaseException | None = None  # why it did not answer: what it has recorded may be wrong from then on
+    refused: BaseException | None = None  # why it did not answer: its arrays may be wrong from then on
     subjects: dict[str, Subject] = field(default_factory=dict)
     readings: dict[Any, Reading] = field(default_factory=dict)
     witness: Witness = field(init=False)
@@ -289,7 +300,8 @@ class WorkerState:
         return Frame("reading", notes, [*to_leaves(arrays), *files])
 
     def _ask(self, question: Any) -> Any:
-        """What the partner in another process answers. Raises BadOutputError."""
+        """Returns the answer of the partner in another process. Raises BadOutputError if the partner refuses to
+        answer."""
         self.emit(Frame("question", {"question": question}))
         fields = self.hear().fields
         if refused := fields.get("refused"):
@@ -316,7 +328,7 @@ class WorkerState:
 
 
 def _case(request: Frame) -> Case:
-    """The case of a request. An array whose numbers this process must not know is a `Given`."""
+    """Returns the case of a request. An array whose numbers this process must not know is a `Given`."""
     fields = request.fields
     values: dict[str, Any] = {leaf.path: leaf.values for leaf in request.leaves if not leaf.path.startswith(FILE)}
     for key, (shape, dtype) in fields.get("arrays", {}).items():

@@ -1,4 +1,5 @@
-"""What a witness measures of a compiled program: memory, operations, dtypes, collectives, donation, shardings."""
+"""The measures that a witness takes of a compiled program: memory, operations, dtypes, collectives, donation,
+shardings."""
 
 import math
 import re
@@ -23,7 +24,15 @@ OwnMeasure = Callable[["Execution"], Any]  # of one problem: MEASURES of its `pr
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A compiled program on its devices. `mesh` is the shape of the mesh on which placements are described."""
+    """A compiled program on its devices.
+
+    Attributes:
+        program: The traced program.
+        executable: The compiled program.
+        devices: The devices.
+        mesh: The shape of the mesh on which placements are described.
+        parsed: The module as MLIR's Python objects.
+    """
 
     program: Program
     executable: Any
@@ -32,7 +41,7 @@ class Compiled:
     parsed: Any  # the program as it was traced
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
-        """The outputs, each as one array."""
+        """Returns the outputs, each as one array."""
         if len(self.devices) == 1:
             results = self.executable.execute_sharded([jax.device_put(x, self.devices[0]) for x in arguments])
             return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
@@ -46,7 +55,7 @@ class Compiled:
         ]
 
     def shardings(self, which: str) -> list[Any]:
-        """The shardings of the parameters or of the outputs (`which`)."""
+        """Returns the shardings of the parameters or of the outputs (`which`)."""
         if len(self.devices) == 1:
             arrays = self.program.inputs if which == "parameter" else self.program.outputs
             return [jax.sharding.SingleDeviceSharding(self.devices[0])] * len(arrays)
@@ -76,12 +85,12 @@ class Compiled:
 
 @dataclass(frozen=True, eq=False)
 class Execution:
-    """A compiled program, and what it is measured on.
+    """A compiled program, and the arrays on which it is measured.
 
     Attributes:
         compiled: The compiled program.
         arguments: The arrays that it runs on, in the order of its inputs.
-        case: The case that they are of.
+        case: The case that they belong to.
     """
 
     compiled: Compiled
@@ -103,10 +112,10 @@ class Execution:
 
     @property
     def outputs(self) -> list[Any]:
-        """The outputs of the program: of the run that was counted, if one was. Raises UncountableError.
+        """The outputs of the program, from the run with counters if there was one. Raises UncountableError.
 
-        XLA compiles a program with counters in another way, so a program could tell the two apart, and do in one of
-        them what it saves in the other.
+        XLA compiles a program with counters in another way, so a program could detect which of the two it is, and save
+        work in one of them.
         """
         plain = self.compiled(self.arguments)
         if "counted" not in vars(self):
@@ -136,7 +145,7 @@ class Execution:
 
 
 def _alike(array: Any, other: Any) -> bool:
-    """Whether two arrays agree but for rounding. Integers may differ: rounding can decide which number is the
+    """Returns whether two arrays are equal up to rounding. Integers may differ: rounding can decide which number is the
     largest."""
     if not jax.numpy.issubdtype(array.dtype, jax.numpy.inexact):
         return True
@@ -144,24 +153,25 @@ def _alike(array: Any, other: Any) -> bool:
 
 
 def _temporary_bytes(execution: Execution) -> Any:
-    """The memory that XLA plans for intermediate results, without arguments and results."""
+    """Returns the memory that XLA plans for intermediate results, without arguments and results."""
     return np.int64(execution.compiled.executable.get_compiled_memory_stats().temp_size_in_bytes)
 
 
 def _operations(execution: Execution) -> Any:
-    """The number of operations in the program as it was traced. The body of a loop or of a function counts once."""
+    """Returns the number of operations in the program as it was traced. The body of a loop or of a function counts
+    once."""
     return np.int64(sum(1 for _ in stablehlo.operations(execution.compiled.parsed)))
 
 
 def _products(execution: Execution) -> Any:
-    """The number of matrix products in the program as it was traced. The body of a loop or of a function counts
+    """Returns the number of matrix products in the program as it was traced. The body of a loop or of a function counts
     once."""
     return np.int64(sum(op.name == "stablehlo.dot_general" for op in stablehlo.operations(execution.compiled.parsed)))
 
 
 def _inlined_operations(execution: Execution) -> Any:
-    """The number of operations in the program as XLA compiles it: a function counts in each call, the body of a loop
-    once."""
+    """Returns the number of operations in the program as XLA compiles it: a function counts in each call, the body of a
+    loop once."""
     functions = stablehlo.functions(execution.compiled.parsed)
     sizes: dict[str, int] = {}
     for name in reversed(stablehlo.callers_first(functions)):
@@ -171,18 +181,18 @@ def _inlined_operations(execution: Execution) -> Any:
 
 
 def work(execution: Execution) -> Any:
-    """The scalar operations of one run: loops as often as they turned, branches as they were taken."""
+    """Returns the scalar operations of one run: loops as often as they turned, branches as they were taken."""
     return np.int64(sum(total for _, total in execution.costs))
 
 
 def _executed(execution: Execution) -> Any:
-    """The operations that compute and that one run executed: loops as often as they turned, branches as they were
-    taken."""
+    """Returns the operations that compute and that one run executed: loops as often as they turned, branches as they
+    were taken."""
     return np.int64(sum(run.times for run, _ in execution.costs))
 
 
 def _largest_operand(execution: Execution) -> dict[str, Any]:
-    """The size of the largest array that the program computes with, in loops and outside of them."""
+    """Returns the size of the largest array that the program computes with, in loops and outside of them."""
     module = execution.compiled.parsed
     loops = [each for each in stablehlo.operations(module) if each.name == counting.LOOP]
     looped = {inner for loop in loops for inner in stablehlo.inside(loop)}
@@ -196,25 +206,25 @@ def _largest_operand(execution: Execution) -> dict[str, Any]:
 
 
 def _largest_array(execution: Execution) -> Any:
-    """The size of the largest array that an operation returns in the program as it was traced."""
+    """Returns the size of the largest array that an operation returns in the program as it was traced."""
     results = (value for operation in stablehlo.operations(execution.compiled.parsed) for value in operation.results)
     return np.int64(max(map(stablehlo.numbers, results), default=0))
 
 
 def _held_bytes(execution: Execution) -> Any:
-    """The bytes of the inputs, of constants and of the arrays that collectives produce on each device. A sum can
-    gather, too."""
+    """Returns the bytes of the inputs, of constants and of the arrays that collectives produce on each device. A sum
+    can gather, too."""
     produced = sum(math.ceil(each.times * each.size) for each in execution.collectives)
     written = 4 * stablehlo.numbers_written(execution.compiled.parsed)
     return _bytes_on_device(execution) + np.int64(produced + written)
 
 
 def _exchanged_bytes(execution: Execution) -> Any:
-    """The bytes that collectives produce on each device, if they join devices at different places along the mesh's last
-    axis.
+    """Returns the bytes that collectives produce on each device, if they join devices at different places along the
+    mesh's last axis.
 
-    Also the bytes that a device takes beyond those that it returns: a step that takes whole what it returns in parts
-    exchanges nothing.
+    Adds the bytes of a device's inputs beyond those of its outputs, because a step that takes a whole array and returns
+    a part of it needs no collective.
     """
     others = execution.compiled.mesh[-1]
     joining = (each for each in execution.collectives if np.ptp(each.groups % others, axis=1).any())
@@ -223,17 +233,18 @@ def _exchanged_bytes(execution: Execution) -> Any:
 
 
 def small_ones_count(execution: Execution) -> bool:
-    """Whether small arrays are too many to be left out: a program could send an array number by number, or beside
-    others."""
+    """Returns whether there are too many small arrays to ignore them: a program could send an array number by number,
+    or beside others."""
     small = (each.times * size for each in execution.collectives for elements, size in each.arrays if elements <= FEW)
     return sum(small) > SMALL_ONES
 
 
 def _exchanged(execution: Execution) -> dict[str, Any]:
-    """The bytes that collectives produce on each device in one run: by kind, of all that the code calls itself, and of
-    all that run more than once.
+    """Returns the bytes that collectives produce on each device in one run: by kind, for all collectives that the code
+    itself calls, and for all that run more than once.
 
-    A few small ones do not count. Nor do those that the code calls and XLA leaves out, because nothing needs them.
+    A few small arrays do not count. Collectives that the code calls and XLA removes, because nothing needs them, do not
+    count either.
     """
     smallest = 0 if small_ones_count(execution) else FEW
     sizes = dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter", "others"), 0)
@@ -248,10 +259,11 @@ def _exchanged(execution: Execution) -> dict[str, Any]:
 
 
 def _placed(execution: Execution) -> dict[str, Any]:
-    """For each axis of each output, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`.
+    """Returns, for each axis of each output, the mesh axes over which it is split, as numbers of
+    `grader.checks.PLACES`.
 
-    What counts is which device holds which slice. An input for which a program on several devices names no place is on
-    one, also where it is an output.
+    The placement is determined by which device holds which slice. An input without a placement, in a program on several
+    devices, is on one device, also where it is an output.
     """
     compiled = execution.compiled
     said = stablehlo.places_said(compiled.parsed)
@@ -264,7 +276,8 @@ def _placed(execution: Execution) -> dict[str, Any]:
 
 
 def place(shape: tuple[int, ...], sharding: Any, compiled: Compiled) -> Any:
-    """For each axis of an array, the mesh axes over which it is split, as numbers of `grader.checks.PLACES`."""
+    """Returns, for each axis of an array, the mesh axes over which it is split, as numbers of
+    `grader.checks.PLACES`."""
     mesh = compiled.mesh
     if len(compiled.devices) != math.prod(mesh):
         return np.full(len(shape), -1, np.int32)
@@ -277,7 +290,8 @@ def place(shape: tuple[int, ...], sharding: Any, compiled: Compiled) -> Any:
 
 
 def _inputs(execution: Execution) -> dict[str, Any]:
-    """For each axis of each input, the mesh axes over which it is split. One that is taken twice has no place."""
+    """Returns, for each axis of each input, the mesh axes over which it is split. An input that is taken twice has no
+    placement."""
     compiled = execution.compiled
     found: dict[str, Any] = {}
     for item, sharding in zip(compiled.program.inputs, compiled.shardings("parameter"), strict=True):
@@ -287,31 +301,32 @@ def _inputs(execution: Execution) -> dict[str, Any]:
 
 
 def _bytes_on_device(execution: Execution) -> Any:
-    """The bytes of the inputs that each device holds."""
+    """Returns the bytes of the inputs that each device holds."""
     inputs = zip(execution.compiled.program.inputs, execution.compiled.shardings("parameter"), strict=True)
     sizes = [math.prod(s.shard_shape(item.shape)) * jax.numpy.dtype(item.dtype).itemsize for item, s in inputs]
     return np.int64(sum(sizes))
 
 
 def _bytes_left_out(execution: Execution) -> int:
-    """The bytes of the outputs that each device holds, where others than these are measured. An output of 64 bits
-    passes for one of 32, and would leave out twice as much."""
+    """Returns the bytes of each device's outputs, to subtract where other memory is measured. Outputs of 64 bits count
+    as 32: one can replace an output of 32 bits, and would subtract twice as much."""
     return int(_bytes_of_outputs(execution, widest=4))
 
 
 def _bytes_of_outputs(execution: Execution, widest: int = 16) -> Any:
-    """The bytes of the outputs that each device holds, up to `widest` for a number."""
+    """Returns the bytes of the outputs that each device holds, up to `widest` for a number."""
     widths = [min(width, widest) for width in stablehlo.result_widths(execution.compiled.parsed)]
     outputs = zip(execution.compiled.output_shapes, execution.compiled.shardings("output"), widths, strict=True)
     return np.int64(sum(math.prod(sharding.shard_shape(shape)) * width for shape, sharding, width in outputs))
 
 
 def _donated(execution: Execution) -> dict[str, Any]:
-    """For each input, 1 if an output takes over its memory, else 0. One that is taken twice is kept.
+    """Returns, for each input, 1 if an output reuses its memory, else 0. An input that is taken twice is not reused.
 
-    Where nothing jits them as a whole, the operations of `main` are programs of their own. So the one that returns the
-    output must take the input. And what they hand each other must be less than half of what the program returns: a copy
-    of the state, or a new state while there is an old one, is as much as all of it, gradients are a third.
+    Without a jit around all of them, the operations of `main` are separate programs. So the operation that returns the
+    output must take the input itself. And the arrays that the operations pass to each other must be less than half of
+    the program's outputs: a copy of the state, or a new state beside the old one, is as large as all outputs, and
+    gradients are a third.
     """
     main, returned = stablehlo.main_block(execution.compiled.parsed), stablehlo.returned(execution.compiled.parsed)
     between = sum(stablehlo.tensor_bytes(x) for x in stablehlo.handed_on(execution.compiled.parsed))
@@ -329,9 +344,10 @@ def _donated(execution: Execution) -> dict[str, Any]:
 
 
 def _carried_bytes(execution: Execution) -> Any:
-    """The bytes that the loop over arrays of the case carries from one turn to the next, without what it only reads.
+    """Returns the bytes that the loop over arrays of the case carries from one iteration to the next, without the
+    arrays that it only reads.
 
-    A loop inside a turn carries nothing to the next one, so it does not count, however much it carries itself.
+    A loop within an iteration carries nothing to the next one, so it does not count.
     """
     main = stablehlo.main_block(execution.compiled.parsed)
     inputs = zip(execution.compiled.program.inputs, main.arguments, strict=True)
@@ -341,7 +357,7 @@ def _carried_bytes(execution: Execution) -> Any:
 
 
 def _cache_bytes(execution: Execution) -> Any:
-    """The bytes that the loop carries beyond those that the program returns: what its steps leave for the next."""
+    """Returns the bytes that the loop carries beyond the program's outputs: the cache that its steps pass on."""
     return np.int64(max(0, int(_carried_bytes(execution)) - _bytes_left_out(execution)))
 
 
@@ -369,9 +385,9 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
 
 
 def measure(execution: Execution, names: Sequence[str], own: Mapping[str, OwnMeasure]) -> dict[str, Any]:
-    """The leaves `program.*` that are called `names`, or are below one of them, or beside one in the same measure.
+    """Returns the leaves `program.*` with these `names`, those below them, and those beside them in the same measure.
 
-    `own` are those of the problem. Raises UncountableError.
+    `own` are the problem's own measures. Raises UncountableError.
     """
     found: dict[str, Any] = {}
     for key, function in {**MEASURES, **own}.items():

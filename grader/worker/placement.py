@@ -19,7 +19,7 @@ from grader.worker.tracing import Given
 
 
 def mesh_of(*shape: int, axes: tuple[str, ...] = ("data", "model")) -> Mesh:
-    """A mesh of that shape, made of the first devices."""
+    """Returns a mesh of that shape, made of the first devices."""
     devices = jax.devices()[: int(np.prod(shape))]
     return jax.make_mesh(shape, axes[: len(shape)], axis_types=(AxisType.Auto,) * len(shape), devices=devices)
 
@@ -37,7 +37,7 @@ def put(subject: Subject, entry: str, node: nnx.Module, mesh: Mesh) -> None:
 
 
 def moved(subject: Subject, entry: str, node: nnx.Module, state: Any, mesh: Mesh, name: str) -> Arrays:
-    """The arrays of a module after `entry` has placed them, in a program that takes them as `state`, all on one
+    """Returns the arrays of a module after `entry` has placed them, in a program that takes them as `state`, all on one
     device."""
     traced = nnx.merge(nnx.graphdef(node), state)
     with stablehlo.placements_are_traced():
@@ -46,7 +46,8 @@ def moved(subject: Subject, entry: str, node: nnx.Module, state: Any, mesh: Mesh
 
 
 def as_inputs(node: nnx.Module, name: str, mesh: Mesh | None, source: Literal["filled", "positive"] = "filled") -> Any:
-    """The state of a module as inputs of a program, with the shardings of its arrays on a mesh, if there is one.
+    """Returns the state of a module as inputs of a program, with the shardings of its arrays on a mesh, if there is
+    one.
 
     Their names begin with `name`.
     """
@@ -60,7 +61,7 @@ def as_inputs(node: nnx.Module, name: str, mesh: Mesh | None, source: Literal["f
 
 
 def like(given: Given, array: jax.Array, mesh: Mesh) -> Given:
-    """The input, placed like an array. An array that is not on all devices of the mesh has no place on it."""
+    """Returns the input, placed like an array. An array that is not on all devices of the mesh has no place on it."""
     on_mesh = array.sharding.device_set == set(mesh.devices.flat)
     return replace(given, sharding=array.sharding if on_mesh else None)
 
@@ -68,8 +69,8 @@ def like(given: Given, array: jax.Array, mesh: Mesh) -> Given:
 def step(
     subject: Subject, case: Case, entry: str, model: nnx.Module, optimizer: nnx.Module, token_ids: Given, mesh: Mesh
 ) -> Reading:
-    """The loss of one train step, and the state after it. It starts in the middle of training, on arrays that are
-    placed like those of `model` and `optimizer`."""
+    """Returns the loss of one train step, and the state after it. It starts in the middle of training, on arrays that
+    are placed like those of `model` and `optimizer`."""
     graphs = nnx.graphdef(model), nnx.graphdef(optimizer)
     states = as_inputs(model, "model", mesh), as_inputs(optimizer, "optimizer", mesh, "positive")
 
@@ -85,7 +86,7 @@ def step(
 
 
 def place(array: jax.Array, mesh: Mesh) -> np.ndarray[Any, Any]:
-    """For each axis of the array, the mesh axes over which it is split, as a number of `grader.checks.PLACES`.
+    """Returns, for each axis of the array, the mesh axes over which it is split, as a number of `grader.checks.PLACES`.
 
     All numbers are -1 if the array is not sharded over this mesh.
     """
@@ -98,21 +99,21 @@ def place(array: jax.Array, mesh: Mesh) -> np.ndarray[Any, Any]:
 
 
 def coded(axes: Sequence[Any], ndim: int) -> np.ndarray[Any, Any]:
-    """The mesh axes of a partition spec for `ndim` axes, as numbers of `grader.checks.PLACES`; -1 where a name is
-    wrong."""
+    """Returns the mesh axes of a partition spec for `ndim` axes, as numbers of `grader.checks.PLACES`; -1 where a name
+    is wrong."""
     parts = [*axes, *[None] * ndim][:ndim]
     names = [() if part is None else part if isinstance(part, tuple) else (part,) for part in parts]
     return np.array([_code(part) for part in names], np.int32)
 
 
 def _code(names: Sequence[str]) -> int:
-    """The number of the mesh axes over which one axis is split; -1 if one is unknown or named twice."""
+    """Returns the number of the mesh axes over which one axis is split; -1 if one is unknown or named twice."""
     numbers = {name: number for name, number in (("data", 1), ("model", 2)) if name in names}
     return sum(numbers.values()) if len(numbers) == len(names) else -1
 
 
 def placed(array: Given, mesh: Mesh, spec: PartitionSpec) -> Given:
-    """The input, placed on a mesh by a spec."""
+    """Returns the input, placed on a mesh by a spec."""
     return replace(array, sharding=NamedSharding(mesh, spec))
 
 

@@ -37,7 +37,7 @@ MAX_DIFFERENCES = 200  # above this number of inputs, finite differences take to
 def values(
     subject: Subject, case: Case, *, entry: str, wrt: str | list[str] | None = None, fill: str | None = None
 ) -> Reading:
-    """The output (`output.*`) and, if `wrt` is given, the gradient of a fixed random projection of it
+    """Returns the output (`output.*`) and, if `wrt` is given, the gradient of a fixed random projection of it
     (`gradient.*`)."""
     call, parameters, arrays = subject.bind(entry, case)
     given = _constructed(subject, fill, call, parameters, arrays)
@@ -81,7 +81,7 @@ def values(
 
 
 def differences(forward: Callable[[Arrays], Arrays], at: Arrays) -> Arrays:
-    """The gradient of the projected output by central differences of fourth order, for code that JAX cannot
+    """Returns the gradient of the projected output by central differences of fourth order, for code that JAX cannot
     differentiate."""
 
     def projected(x: Arrays) -> float:
@@ -104,9 +104,11 @@ def differences(forward: Callable[[Arrays], Arrays], at: Arrays) -> Arrays:
 
 
 def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) -> Reading:
-    """The parameters of a module by path, filled, and the initial values of those named in `initial` (`initial.*`).
+    """Returns the parameters of a module by path, filled, and the initial values of those named in `initial`
+    (`initial.*`).
 
-    Also the paths of its plain arrays, unchecked: one that should be a parameter is another mistake than none.
+    Also returns the paths of its plain arrays, unchecked: an array that should be a parameter is another mistake than a
+    missing one.
     """
     _, state, rest = subject.build(entry, case)
     make = subject.constructor(entry, case)
@@ -121,8 +123,8 @@ def parameters(subject: Subject, case: Case, *, entry: str, initial: list[str]) 
 
 
 def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Reading:
-    """The dependence of outputs on inputs over time, (T, T): 1 at (t, s) if changing input s changes any bit of output
-    t.
+    """Returns the dependence of outputs on inputs over time, (T, T): 1 at (t, s) if changing input s changes any bit of
+    output t.
 
     Also the output, which must be that of the probe `values`.
     """
@@ -151,7 +153,7 @@ def dependence(subject: Subject, case: Case, *, entry: str, argument: str) -> Re
 
 
 def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The outputs of one program on two inputs of the same shapes. Raises BadOutputError if the entry cannot be
+    """Returns the outputs of one program on two inputs of the same shapes. Raises BadOutputError if the entry cannot be
     traced."""
     call, parameters, arrays = subject.bind(entry, case)
     forward = jax.jit(lambda p, x: named(call(p, x), "output"))
@@ -167,8 +169,8 @@ def compiled(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 
 def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
-    """The inputs and outputs of each named submodule (`values.*`), the gradients there (`slopes.*`), and the number of
-    its calls (`calls.*`).
+    """Returns the inputs and outputs of each named submodule (`values.*`), the gradients there (`slopes.*`), and the
+    number of its calls (`calls.*`).
 
     The gradients are those of the same random projection of the output as in `values`, with respect to zeros that are
     added to each input and output.
@@ -220,7 +222,7 @@ def submodules(subject: Subject, case: Case, *, entry: str) -> Reading:
 
 @contextlib.contextmanager
 def filling(subject: Subject, name: str | None, values: Arrays | None) -> Iterator[Arrays]:
-    """Inside the context, gives these values, by path, to the parameters of every `name` that is constructed.
+    """Sets the parameters of every `name` that is constructed within the context to `values`, by path.
 
     The output then does not depend on the order in which the entry draws from `rngs`. Yields more leaves of the output:
     the key that the module draws from, so the seed still matters.
@@ -241,7 +243,7 @@ def filling(subject: Subject, name: str | None, values: Arrays | None) -> Iterat
 
 
 def _constructed(subject: Subject, name: str | None, call: Any, parameters: Any, arrays: Arrays) -> Arrays:
-    """The parameters, still to be filled, of the first `name` that the call constructs."""
+    """Returns the parameters, still to be filled, of the first `name` that the call constructs."""
     found: Arrays = {}
     if name is None:
         return found
@@ -261,12 +263,12 @@ def _constructed(subject: Subject, name: str | None, call: Any, parameters: Any,
 
 
 def _filled(path: str, shape: tuple[int, ...], dtype: Any) -> str:
-    """The name under which a program is given the parameter at `path`."""
+    """Returns the name under which a program is given the parameter at `path`."""
     return f"{path}{shape}{dtype}"
 
 
 def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:
-    """A fixed random cotangent for the output leaf at `path`."""
+    """Returns a fixed random cotangent for the output leaf at `path`."""
     shape = np.shape(like)
     seed = int.from_bytes(hashlib.sha256(f"cotangent:{path}".encode()).digest()[:8], "big")
     normal: np.ndarray[Any, Any] = np.random.default_rng(seed).standard_normal(shape).astype(jnp.result_type(like))
@@ -274,7 +276,7 @@ def cotangent(path: str, like: Any) -> np.ndarray[Any, Any]:
 
 
 def _raised(error: Exception) -> str:
-    """The name of an exception, or of its cause, unless that is only JAX's note on the place."""
+    """Returns the name of an exception, or of its cause, unless that is only JAX's note on the place."""
     cause = error.__cause__
     return type(error if cause is None or type(cause).__name__.startswith("JaxStackTrace") else cause).__name__
 

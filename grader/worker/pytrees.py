@@ -22,7 +22,7 @@ class BadOutputError(Exception):
 
 
 def named(tree: Any, prefix: str) -> dict[str, Any]:
-    """The arrays of `tree` by dotted path below `prefix`.
+    """Returns the arrays of `tree` by dotted path below `prefix`.
 
     Raises BadOutputError if a leaf is not an array or a number, or if there are far too many.
     """
@@ -56,7 +56,7 @@ def _join(prefix: str, path: tuple[Any, ...]) -> str:
 
 
 def _array(leaf: Any, what: str) -> Any:
-    """The leaf, if it is an array or a number. Raises BadOutputError with a message that begins with `what`."""
+    """Returns the leaf, if it is an array or a number. Raises BadOutputError with a message that begins with `what`."""
     if isinstance(leaf, jax.Array | np.ndarray) and leaf.size > MAX_VALUES:
         raise BadOutputError(f"{what} an array of shape {tuple(leaf.shape)}, far larger than any expected output")
     if isinstance(leaf, jax.Array) or type(leaf) in _NUMBERS:
@@ -75,12 +75,13 @@ def _module(module: nnx.Module) -> str:
 
 
 def _plain(module: nnx.Module) -> str:
-    """What Python has in place of a container of nnx."""
+    """Returns the description of Python's equivalent of an nnx container."""
     return {nnx.Dict: "a dict", nnx.List: "a list"}.get(type(module), "its arrays")
 
 
 def described(value: Any) -> str:
-    """A description of a value for use in a sentence: `None`, `an array of shape (2, 3)`, `a list`, `a tuple of 3`."""
+    """Returns a description of a value for use in a sentence: `None`, `an array of shape (2, 3)`, `a list`, `a tuple of
+    3`."""
     if value is None:
         return "None"
     if isinstance(value, jax.Array) or type(value) is np.ndarray:
@@ -105,7 +106,7 @@ def _to_leaf(path: str, array: Any) -> Leaf:
 
 
 def filled(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray[Any, Any]:
-    """Non-trivial values for a parameter. They depend only on its path, shape and dtype and on the seed.
+    """Returns non-trivial values for a parameter. They depend only on its path, shape and dtype and on the seed.
 
     Matrices are normal, scaled to keep activations of order one. Vectors are 1 + normal / 2, which exposes a forgotten
     bias or scale.
@@ -117,8 +118,8 @@ def filled(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarr
 
 
 def positive(path: str, shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray[Any, Any]:
-    """Like `filled`, but from a half upward, for the state of an optimizer: a mean square or a count is not
-    negative."""
+    """Returns values like `filled`, but from a half upward, for the state of an optimizer: a mean square or a count is
+    not negative."""
     values: np.ndarray[Any, Any] = 0.5 + abs(filled(path, shape, np.float32, seed))
     return values.astype(dtype)
 
@@ -127,12 +128,12 @@ FILLS = {"filled": filled, "positive": positive}
 
 
 def kinds(state: Any) -> list[tuple[str, tuple[int, ...], Any]]:
-    """The path, shape and dtype of every variable of a state."""
+    """Returns the path, shape and dtype of every variable of a state."""
     return [_kind(path, variable) for path, variable in nnx.to_flat_state(state)]
 
 
 def fill_state(state: Any, fill: Callable[[str, tuple[int, ...], Any], Any]) -> Any:
-    """The same state with the value of every variable replaced by `fill(path, shape, dtype)`."""
+    """Returns the same state with the value of every variable replaced by `fill(path, shape, dtype)`."""
     flat = nnx.to_flat_state(state)
     return nnx.from_flat_state((path, variable.replace(fill(*_kind(path, variable)))) for path, variable in flat)
 

@@ -21,7 +21,7 @@ class Recorder:
         self.calls: dict[str, int] = {}
 
     def counts(self) -> dict[str, int]:
-        """How often each submodule was called, also where its values could not be recorded."""
+        """Returns the number of calls of each submodule, also of calls whose values could not be recorded."""
         return {path: self.calls.get(path, -1) + 1 for path in self.paths.values()}
 
     def call(self, original: Callable[..., Any], submodule: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -38,8 +38,8 @@ class Recorder:
 
 @contextlib.contextmanager
 def watching(module: nnx.Module, watch: Callable[[str, Any], Any]) -> Iterator[Recorder]:
-    """Inside the context, `watch` sees, and may replace, the inputs and outputs of every named submodule of
-    `module`."""
+    """Passes the inputs and outputs of every named submodule of `module` to `watch` within the context. `watch` may
+    replace them."""
     nodes = [(path, node) for path, node in nnx.iter_graph(module) if isinstance(node, nnx.Module)]
     nodes = [(path, node) for path, node in nodes if callable(node)]
     recorder = Recorder({id(node): ".".join(map(str, path)) or WHOLE for path, node in nodes}, watch)

@@ -1,4 +1,4 @@
-"""What a learner can do about an error of JAX, in one clause: `remedies.toml` is a table of error types and messages.
+"""Looks up the remedy for an error of JAX, in one clause. `remedies.toml` is a table of error types and messages.
 
 JAX's messages are right, but they explain tracing in general, and often name neither the cause nor the remedy in this
 code.
@@ -31,7 +31,7 @@ def _error(name: str) -> type[BaseException]:
 
 
 def remedy(error: BaseException) -> str:
-    """A clause that says what to do about an error of JAX; empty if the table has none."""
+    """Returns the remedy for an error of JAX, as a clause; empty if the table has none."""
     for cause in _chain(error):
         try:
             text = str(cause)
@@ -44,7 +44,7 @@ def remedy(error: BaseException) -> str:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it came from: NumPy hides JAX's error behind its own.
+    """Yields the error and its causes: NumPy hides JAX's error behind its own.
 
     An error that Python code raised while it handled another is an error of its own: both went through the same frame.
     """

@@ -1,7 +1,7 @@
-"""Whether a program is a loop over the rows of an array: turn t takes row t, and writes row t of what it returns.
+"""Proves that a program is a loop over the rows of an array: iteration t reads row t, and writes row t of each output.
 
-`decode_loop.py` composes such a loop in the submission's process. This module reads in the program that it is one, so a
-step cannot see the rows of others, whatever that process has sent.
+`decode_loop.py` composes such a loop in the submission's process. This module checks the program itself, so that no
+step can see the rows of others, whatever that process has sent.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,10 @@ class OutOfOrderError(Exception):
 def check(module: Any, numbers: list[int]) -> None:
     """Raises OutOfOrderError unless a parsed program takes each of these parameters row by row, all in one loop.
 
-    It may also return them: JAX does so where a loop would only pass on the rows of one. What leaves that loop must be
-    written row by row, too: otherwise an array of results could hold what a step must not keep. And the program must
-    return it, not compute with it: otherwise a loop could copy all rows for a step that comes after it.
+    The program may also return them: JAX does so where a loop only passes on the rows of an array. The loop must also
+    write its results row by row: otherwise an array of results could hold state that a step must not keep. And the
+    program must return these results without computing with them: otherwise a loop could copy all rows for a later
+    step.
     """
     main, functions = stablehlo.functions(module)["main"].regions[0].blocks[0], stablehlo.functions(module)
     uses = []
@@ -51,7 +52,8 @@ def _check_returned(value: Any) -> None:
 
 
 def _check_use(use: Any) -> None:
-    """The same for one use of a value."""
+    """Raises OutOfOrderError unless a use of a value returns it, or takes or rearranges parts of it that are
+    returned."""
     if use.owner.name == "func.return":
         return
     if use.owner.name not in (*stablehlo.REARRANGING, READ) or (use.owner.name == READ and use.operand_number):
@@ -61,7 +63,7 @@ def _check_use(use: Any) -> None:
 
 
 class _Loop:
-    """A `while`, whose counter begins at 0 and grows by 1 each turn."""
+    """A `while` loop whose counter begins at 0 and grows by 1 each iteration."""
 
     def __init__(self, operation: Any, functions: Mapping[str, Any]) -> None:
         self.operation = getattr(operation, "operation", operation)
@@ -71,7 +73,8 @@ class _Loop:
         self.returned = list(self.end.operands)
 
     def check_read(self, number: int) -> None:
-        """An array that enters the loop at a place is passed on as it is, and used for nothing but its rows."""
+        """Raises OutOfOrderError unless the loop passes on the array that enters at place `number` unchanged, and uses
+        nothing but its rows."""
         array = self.arguments[number]
         if list(self.operation.results[number].uses) or list(self.conditions[number].uses):
             raise OutOfOrderError
@@ -80,7 +83,8 @@ class _Loop:
         self._check_rows(array, {})
 
     def check_written(self, number: int) -> None:
-        """An array that leaves the loop from a place has one new row after each turn, and is used for nothing else."""
+        """Raises OutOfOrderError unless the array that leaves at place `number` has one new row after each iteration,
+        and is used for nothing else."""
         array, new, bound = self.arguments[number], self.returned[number], dict[Any, Any]()
         uses = list(array.uses)
         if len(uses) != 1 or list(self.conditions[number].uses):
@@ -118,16 +122,18 @@ class _Loop:
                 raise OutOfOrderError
 
     def _passes_on(self, use: Any, array: Any) -> bool:
-        """Whether a use of an array is that the next turn gets it at the same place. A branch that returns it, or
-        another place, would give all its rows to a step."""
+        """Returns whether a use of an array passes it to the next iteration at the same place.
+
+        A branch that returns the array, or another place in the loop, would give all its rows to a step.
+        """
         return bool(use.owner.operation == self.end and self.arguments[use.operand_number] == array)
 
     def _is_row(self, part: tuple[int, ...], whole: tuple[int, ...], starts: list[Any], bound: Bound) -> bool:
-        """Whether a part of an array, from these starts on, is the row of this turn."""
+        """Returns whether a part of an array, which begins at `starts`, is the row of this iteration."""
         return part == (1, *whole[1:]) and self._is_counter(starts[0], bound)
 
     def _is_counter(self, value: Any, bound: Bound) -> bool:
-        """Whether a value is the number of turns before this one."""
+        """Returns whether a value is the number of iterations before this one."""
         value = bound.get(value, value)
         if not stablehlo.is_argument(value) and value.owner.name == "stablehlo.select":
             # JAX adds the length of the array to an index below 0, which the counter never is.

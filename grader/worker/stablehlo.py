@@ -32,7 +32,7 @@ _CONSTANT = "stablehlo.constant"
 
 @contextlib.contextmanager
 def meshes_can_be_set() -> Iterator[None]:
-    """Inside the context, `jax.set_mesh` works while a program is traced."""
+    """Lets `jax.set_mesh` work while a program is traced within the context."""
     original = jax.set_mesh.__init__
 
     def init(self: Any, mesh: Any) -> None:
@@ -45,10 +45,10 @@ def meshes_can_be_set() -> Iterator[None]:
 
 @contextlib.contextmanager
 def placements_are_traced() -> Iterator[None]:
-    """Inside the context, traced arrays are placed where `jax.device_put`, or `jnp.zeros` and its like with `device`,
-    put them.
+    """Traces placements within the context: arrays are placed where `jax.device_put`, or `jnp.zeros` and its like with
+    `device`, put them.
 
-    Under jit, JAX drops these places.
+    Under jit, JAX drops these placements.
     """
     put: Any = dispatch.device_put_p.bind
     filled: Any = lax.full
@@ -70,21 +70,21 @@ def placements_are_traced() -> Iterator[None]:
 
 @functools.cache
 def context() -> Any:
-    """The MLIR context of this process. A new one costs milliseconds, and the first in a process a tenth of a
+    """Returns the MLIR context of this process. A new one costs milliseconds, and the first in a process a tenth of a
     second."""
     return mlir.make_ir_context()
 
 
 def warm_up() -> None:
-    """Makes an empty module canonical, so that MLIR has imported and built what it does on first use."""
+    """Makes an empty module canonical, so that MLIR does its imports and initialization now, not on first use."""
     with context(), ir.Location.unknown():
         _canonical(ir.Module.create())
 
 
 @contextlib.contextmanager
 def exporting() -> Iterator[None]:
-    """Inside the context, `jax.export` makes canonical modules, without the names of functions and the places in source
-    files, so that equal programs are equal bytes.
+    """Makes `jax.export` return canonical modules within the context: without the names of functions and source
+    locations, so that equal programs are equal bytes.
 
     It uses the MLIR context of this process, where JAX would make two for each program.
     """
@@ -108,45 +108,45 @@ def _canonical(module: Any) -> bytes:
 
 
 def strip_locations(module: Any) -> None:
-    """Removes the places in source files from a module, whose context is entered."""
+    """Removes the source locations from a module. Call it inside the module's MLIR context."""
     passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
 
 
 def serialized(module: Any) -> bytes:
-    """A module as portable bytecode."""
+    """Returns a module as portable bytecode."""
     version = hlo.get_version_from_compatibility_requirement(hlo.StablehloCompatibilityRequirement.WEEK_4)
     data: bytes = _jax.mlir.serialize_portable_artifact(module, version, True)
     return data
 
 
 def parsed(module: bytes) -> Any:
-    """The module as MLIR's Python objects. They live as long as it does."""
+    """Returns the module as MLIR's Python objects. They live as long as it does."""
     with context():
         return _jax.mlir.deserialize_portable_artifact(module)
 
 
 def operations(module: Any) -> Iterator[Any]:
-    """Every operation of a module, also in loops and functions. Each occurs once, however often it runs."""
+    """Yields every operation of a module, also in loops and functions. Each occurs once, however often it runs."""
     yield from inside(module.operation)
 
 
 def inside(operation: Any) -> Iterator[Any]:
-    """Every operation in the regions of another one, with those inside them."""
+    """Yields every operation in the regions of another one, with those inside them."""
     for region in operation.regions:
         for block in region.blocks:
             yield from inside_block(block)
 
 
 def inside_block(block: Any) -> Iterator[Any]:
-    """Every operation of a block, with those inside them."""
+    """Yields every operation of a block, with those inside them."""
     for view in block.operations:
         yield view.operation
         yield from inside(view.operation)
 
 
 def sizes_are_known(module: Any) -> bool:
-    """Whether a parsed module says how large each of its arrays is. MLIR gives a number below 0 for a size that it does
-    not know, and XLA may know it."""
+    """Returns whether a parsed module gives the size of each of its arrays. MLIR has a number below 0 for a size that
+    it does not know but XLA may know."""
     values = (value for operation in operations(module) for value in [*operation.results, *_arguments(operation)])
     kinds = {value.type for value in values}
     return not any(re.search(r"[?*#]", str(kind)) for kind in kinds)  # `#` says how a size is bounded
@@ -159,12 +159,12 @@ def _arguments(operation: Any) -> Iterator[Any]:
 
 
 def end(block: Any) -> Any:
-    """The last operation of a block, which returns its values."""
+    """Returns the last operation of a block, which returns its values."""
     return list(block.operations)[-1].operation
 
 
 def functions(module: Any) -> dict[str, Any]:
-    """The functions of a parsed module by name."""
+    """Returns the functions of a parsed module by name."""
     return {
         ir.StringAttr(view.operation.attributes["sym_name"]).value: view.operation
         for view in module.body.operations
@@ -173,13 +173,13 @@ def functions(module: Any) -> dict[str, Any]:
 
 
 def callee(operation: Any) -> str:
-    """The name of the function that an operation calls; empty for any other operation."""
+    """Returns the name of the function that an operation calls; empty for any other operation."""
     attribute = {"func.call": "callee", "stablehlo.composite": "decomposition"}.get(operation.name)
     return str(ir.FlatSymbolRefAttr(operation.attributes[attribute]).value) if attribute else ""
 
 
 def callers_first(functions: Mapping[str, Any]) -> list[str]:
-    """The names of functions, each after all functions that call it. Raises ValueError if one calls itself."""
+    """Returns the names of functions, each after all functions that call it. Raises ValueError if one calls itself."""
     graph = {name: {callee(inner) for inner in inside(function)} - {""} for name, function in functions.items()}
     try:
         return list(graphlib.TopologicalSorter(graph).static_order())[::-1]
@@ -188,13 +188,13 @@ def callers_first(functions: Mapping[str, Any]) -> list[str]:
 
 
 def parameters(module: Any) -> list[tuple[tuple[int, ...], str]]:
-    """The shapes and element types of the parameters of a parsed module."""
+    """Returns the shapes and element types of the parameters of a parsed module."""
     kinds = map(ir.RankedTensorType, _type_of_main(module).inputs)
     return [(tuple(kind.shape), str(kind.element_type)) for kind in kinds]
 
 
 def places_said(module: Any) -> list[bool]:
-    """Whether a parsed module says, for each of its parameters, how it is sharded."""
+    """Returns, for each parameter of a parsed module, whether the module gives its sharding."""
     attributes = ir.SymbolTable(module.operation)[_MAIN].attributes
     if "arg_attrs" not in attributes:
         return [False] * len(_type_of_main(module).inputs)
@@ -202,39 +202,41 @@ def places_said(module: Any) -> list[bool]:
 
 
 def returned(module: Any) -> list[Any]:
-    """The values that a parsed module returns."""
+    """Returns the values that a parsed module returns."""
     return list(end(main_block(module)).operands)
 
 
 def handed_on(module: Any) -> list[Any]:
-    """The results of operations of `main` that the module does not return: what these hand each other."""
+    """Returns the results of operations of `main` that the module does not return: the values that operations pass to
+    each other."""
     outputs = set(returned(module))
     return [value for view in main_block(module).operations for value in view.operation.results if value not in outputs]
 
 
 def is_taken_by(parameter: Any, output: Any) -> bool:
-    """Whether an output is this parameter, or a result of an operation that takes it."""
+    """Returns whether an output is this parameter, or a result of an operation that takes it."""
     return bool(parameter == output or (not is_argument(output) and parameter in list(output.owner.operands)))
 
 
 def handed_through(module: Any) -> list[int]:
-    """For each output of a parsed module, the number of the parameter that it is, unchanged; -1 if it is computed."""
+    """Returns, for each output of a parsed module, the number of the parameter that it is, unchanged; -1 if it is
+    computed."""
     parameters = {value: number for number, value in enumerate(main_block(module).arguments)}
     return [parameters.get(value, -1) for value in returned(module)]
 
 
 def result_shapes(module: Any) -> list[tuple[int, ...]]:
-    """The shapes of the outputs of a parsed module."""
+    """Returns the shapes of the outputs of a parsed module."""
     return [tuple(ir.RankedTensorType(kind).shape) for kind in _type_of_main(module).results]
 
 
 def result_widths(module: Any) -> list[int]:
-    """The bytes of an element of each output of a parsed module."""
+    """Returns the bytes of an element of each output of a parsed module."""
     return [width(ir.RankedTensorType(kind)) for kind in _type_of_main(module).results]
 
 
 def width(kind: Any) -> int:
-    """The bytes of an element of a tensor of this type."""
+    """Returns the bytes of an element of a tensor of this type."""
     element, parts = kind.element_type, 1
     if isinstance(element, ir.ComplexType):
         element, parts = element.element_type, 2
@@ -242,14 +244,14 @@ def width(kind: Any) -> int:
 
 
 def tensor_bytes(value: Any) -> int:
-    """The bytes of a value of a parsed module."""
+    """Returns the bytes of a value of a parsed module."""
     kind = ir.RankedTensorType(value.type)
     return int(np.prod(kind.shape)) * width(kind)
 
 
 def numbers(value: Any) -> int:
-    """The size of a value of a parsed module, in numbers of 32 bits: those of 64 bits and complex ones can hold
-    several."""
+    """Returns the size of a value of a parsed module, in units of 32 bits: a number of 64 bits or a complex one can
+    hold several."""
     kind = ir.RankedTensorType(value.type)
     return math.prod(kind.shape) * max(1, width(kind) // 4)
 
@@ -259,7 +261,7 @@ def _type_of_main(module: Any) -> Any:
 
 
 def meshes(module: Any) -> dict[str, list[tuple[str, int]]]:
-    """The names and sizes of the axes of each mesh that a parsed module names."""
+    """Returns the names and sizes of the axes of each mesh that a parsed module names."""
     found = {}
     for view in module.body.operations:
         if view.operation.name == "sdy.mesh":
@@ -271,18 +273,18 @@ def meshes(module: Any) -> dict[str, list[tuple[str, int]]]:
 
 
 def main_block(module: Any) -> Any:
-    """The block of operations that a parsed module runs."""
+    """Returns the block of operations that a parsed module runs."""
     return ir.SymbolTable(module.operation)[_MAIN].regions[0].blocks[0]
 
 
 def element_type(dtype: Any) -> str:
-    """An element type as MLIR writes it."""
+    """Returns an element type as MLIR writes it."""
     with context():
         return str(mlir.dtype_to_ir_type(np.dtype(dtype)))
 
 
 def compiled(module: bytes, devices: Sequence[Any]) -> Any:
-    """The module, compiled for these devices. Raises jax.errors.JaxRuntimeError."""
+    """Returns the module, compiled for these devices. Raises jax.errors.JaxRuntimeError."""
     options = xla_client.CompileOptions()
     options.num_replicas, options.num_partitions = 1, len(devices)
     options.executable_build_options.use_spmd_partitioning = len(devices) > 1
@@ -299,42 +301,42 @@ def prepare_linear_algebra() -> None:
 
 
 def shardings(parts: Sequence[Any], devices: Sequence[Any]) -> list[Any]:
-    """XLA's shardings as JAX's."""
+    """Converts XLA's shardings to JAX's."""
     return [sharding_impls.GSPMDSharding(tuple(devices), part) for part in parts]
 
 
 def custom_calls() -> frozenset[str]:
-    """The names of the functions that a program could call in this process."""
+    """Returns the names of the functions that a program could call in this process."""
     return frozenset(map(str, xla_client.custom_call_targets("cpu")))
 
 
 def dtypes(values: Any) -> list[str]:
-    """The element types of values, as MLIR writes them: `bf16`, `f32`, `i32`."""
+    """Returns the element types of values, as MLIR writes them: `bf16`, `f32`, `i32`."""
     return [str(ir.RankedTensorType(value.type).element_type) for value in values]
 
 
 def shape(value: Any) -> tuple[int, ...]:
-    """The shape of a value."""
+    """Returns the shape of a value."""
     return tuple(ir.RankedTensorType(value.type).shape)
 
 
 def contracted_axes(product: Any) -> list[int]:
-    """The axes of the left operand of a `dot_general` that the product sums over."""
+    """Returns the axes of the left operand of a `dot_general` that the product sums over."""
     return list(hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"]).lhs_contracting_dimensions)
 
 
 def output_features_axis(convolution: Any) -> int:
-    """The axis of a convolution's kernel that holds its output features."""
+    """Returns the axis of a convolution's kernel that holds its output features."""
     return int(hlo.ConvDimensionNumbers(convolution.attributes["dimension_numbers"]).kernel_output_feature_dimension)
 
 
 def batch_axes(product: Any) -> int:
-    """The number of axes over which a `dot_general` is a batch of products."""
+    """Returns the number of axes over which a `dot_general` is a batch of products."""
     return len(hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"]).lhs_batching_dimensions)
 
 
 def padding(window: Any) -> list[list[int]]:
-    """The numbers added before and after each axis for a `reduce_window`."""
+    """Returns the numbers added before and after each axis for a `reduce_window`."""
     if "padding" not in window.attributes:
         return [[0, 0]] * len(shape(window.operands[0]))
     pairs: list[list[int]] = np.array(ir.DenseElementsAttr(window.attributes["padding"])).tolist()
@@ -342,31 +344,31 @@ def padding(window: Any) -> list[list[int]]:
 
 
 def reduces_by(operation: Any, name: str) -> bool:
-    """Whether a reduction applies the operation `name`."""
+    """Returns whether a reduction applies the operation `name`."""
     return any(inner.operation.name == name for block in operation.regions[0].blocks for inner in block.operations)
 
 
 def is_argument(value: Any) -> bool:
-    """Whether a value is an argument of its block: of a function, or of the body of a loop."""
+    """Returns whether a value is an argument of its block: of a function, or of the body of a loop."""
     return isinstance(value.owner, ir.Block)
 
 
 def is_constant(value: Any, number: int) -> bool:
-    """Whether a value is a constant scalar, and this integer."""
+    """Returns whether a value is a constant scalar that equals `number`."""
     if is_argument(value) or value.owner.name != _CONSTANT or shape(value):
         return False
     return bool(np.array(ir.DenseElementsAttr(value.owner.attributes["value"])).item() == number)
 
 
 def numbers_written(module: Any) -> int:
-    """How many numbers stand in a module as constants: equal arrays once, and a number that fills a whole array
-    once."""
+    """Returns the count of numbers in the constants of a module. Equal arrays count once, and an array that is filled
+    with one number counts as one."""
     found = {each.attributes["value"] for each in operations(module) if each.name == _CONSTANT}
     return sum(1 if one.is_splat else len(one) for one in map(ir.DenseElementsAttr, found))
 
 
 def is_below_0(value: Any, number: Any) -> bool:
-    """Whether a value says that a number is below 0."""
+    """Returns whether a value is the comparison `number` < 0."""
     if is_argument(value) or value.owner.name != "stablehlo.compare":
         return False
     left, right = value.owner.operands
@@ -380,10 +382,11 @@ REARRANGING = frozenset(
 
 
 def carried_bytes(loop: Any) -> int:
-    """The bytes that a `while` carries from one turn to the next.
+    """Returns the bytes that a `while` carries from one iteration to the next.
 
-    Parameters and constants that it only reads are not counted. What the program computed before the loop is, also if
-    the loop passes it on unchanged, or sees it without carrying it, as no loop of JAX does: a cache may hold tables.
+    Parameters and constants that it only reads do not count. Values that the program computed before the loop count,
+    also if the loop passes them on unchanged, or sees them without carrying them (as no loop of JAX does): a cache may
+    hold tables.
     """
     body = loop.regions[1].blocks[0]
     carried = zip(loop.operands, body.arguments, end(body).operands, strict=True)
@@ -395,7 +398,7 @@ def carried_bytes(loop: Any) -> int:
 
 
 def _is_given(value: Any) -> bool:
-    """Whether a value is a constant or a parameter of its program or function, or consists of such, each number
+    """Returns whether a value is a constant or a parameter of its program or function, or consists of such, each number
     once."""
     if is_argument(value):
         return True

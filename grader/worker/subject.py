@@ -25,7 +25,7 @@ Say = Callable[[int, int, float], None]
 
 
 class BadEntryError(Exception):
-    """The graded name is missing or cannot be called as the page says. The message says how to fix it."""
+    """The graded name is missing or cannot be called as the page says. The message gives the remedy."""
 
 
 class ConstructedError(BaseException):
@@ -161,7 +161,7 @@ class Subject:
         return call, parameters, arrays
 
     def build(self, name: str, case: Case) -> tuple[Any, Any, Any]:
-        """The graph of the module entry, its parameters as `Given`, and its other state.
+        """Returns the graph of the module entry, its parameters as `Given`, and its other state.
 
         Abstract construction avoids the cost of initialization. A constructor that needs concrete values, or creates
         state other than parameters, runs eagerly.
@@ -181,7 +181,7 @@ class Subject:
         return graphdef, fill_state(parameters, to_fill), rest
 
     def run(self, program: Callable[..., Arrays], case: Case, *args: Any, notes: Sequence[str] = ()) -> Reading:
-        """The arrays that `program(*args)` returns by name. `args` are trees of `Given`.
+        """Returns the arrays that `program(*args)` returns by name. `args` are trees of `Given`.
 
         Raises UntraceableError if the program cannot be traced and this process does not know the case's numbers.
         """
@@ -191,7 +191,7 @@ class Subject:
         return Reading(result, [*notes, *more])
 
     def constructor(self, name: str, case: Case, rngs: nnx.Rngs | None = None) -> Callable[[], nnx.Module]:
-        """A function that constructs the module entry as the page says. Raises BadEntryError if it is not an
+        """Returns a function that constructs the module entry as the page says. Raises BadEntryError if it is not an
         nnx.Module."""
         entry = self.problem.entry(name)
         cls = self.attribute(name)
@@ -206,7 +206,7 @@ class Subject:
         return lambda: build(*hyper, rngs=rngs or nnx.Rngs(case.seed))
 
     def _captured(self, entry: Entry, cls: type[nnx.Module], case: Case) -> Callable[[], nnx.Module]:
-        """A function that returns the first `cls` that the function entry constructs."""
+        """Returns a function that returns the first `cls` that the function entry constructs."""
         target, args = self.attribute(entry.name), [case.values[key] for key in entry.arguments]
         check_arguments(target, entry.signature(), *args)
 
@@ -226,8 +226,8 @@ class Subject:
 
 
 def parts(result: Any, names: Sequence[str], entry: str) -> Any:
-    """The parts of a tuple that `entry` returned by their names, in this order; the result itself if there are no
-    names.
+    """Returns the parts of a tuple that `entry` returned by their names, in this order; the result itself if there are
+    no names.
 
     Raises BadOutputError if it is not a tuple of that length.
     """
@@ -252,7 +252,7 @@ def check_arguments(target: Any, call: str, *args: Any, **kwargs: Any) -> None:
 
 
 def static(case: Case) -> tuple[Any, ...]:
-    """The parts of a case that determine a trace: its numbers, and the shapes and dtypes of its arrays."""
+    """Returns the parts of a case that determine a trace: its numbers, and the shapes and dtypes of its arrays."""
     return tuple(
         (key, value.shape, np.dtype(value.dtype).str) if is_array(value) else (key, value)
         for key, value in case.values.items()
@@ -272,7 +272,7 @@ def run_eagerly(program: Callable[..., Any], *args: Any) -> tuple[Any, list[str]
 
 
 def to_fill(path: str, shape: tuple[int, ...], dtype: Any) -> Given:
-    """The parameter at `path`, which is filled where the program runs."""
+    """Returns the parameter at `path`, which is filled where the program runs."""
     return Given("filled", path, shape, dtype)
 
 
@@ -286,7 +286,7 @@ def eager(probe: Callable[..., Reading]) -> Callable[..., Reading]:
 def constructing(
     cls: type[nnx.Module], then: Callable[[nnx.Module], object], seen: Arrays | None = None
 ) -> Iterator[None]:
-    """Inside the context, calls `then` with each outermost `cls` that is constructed.
+    """Calls `then` with each outermost `cls` that is constructed within the context.
 
     Stores the key of its rngs in `seen`.
     """
@@ -313,6 +313,6 @@ def constructing(
 
 
 def _holds_tracers(module: nnx.Module) -> bool:
-    """Whether abstract construction left a plain array, one that is not a variable, in the module."""
+    """Returns whether abstract construction left a plain array, one that is not a variable, in the module."""
     nodes = [node for _, node in nnx.iter_graph(module) if isinstance(node, nnx.Module)]
     return any(isinstance(value, jax.core.Tracer) for node in nodes for value in vars(node).values())

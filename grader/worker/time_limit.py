@@ -13,8 +13,7 @@ from grader.wire.clock import Clock
 
 
 class OutOfTimeError(BaseException):
-    """The time for a request is up. Raised in the middle of whatever runs, so that its traceback says where that
-    was."""
+    """The time for a request is up. Raised in the middle of the running code, so that its traceback shows the place."""
 
 
 # Python raises RecursionError at a depth of 1000, but JAX may need half a minute to trace that far.

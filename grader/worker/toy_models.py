@@ -36,7 +36,7 @@ class ToyLM(nnx.Module):
         self.traces = Counter()
 
     def __call__(self, token_ids: jax.Array) -> jax.Array:
-        """Token ids (T,) to logits (T, V)."""
+        """Maps token ids (T,) to logits (T, V)."""
         self.traces.count += 1
         return self.head(nnx.relu(self.ff(self.embed(token_ids)))) / self.temperature[...]
 
@@ -49,7 +49,7 @@ class DeepLM(ToyLM):
         self.means = nnx.List([nnx.BatchStat(jnp.zeros(1)) for _ in range(LAYERS)])
 
     def __call__(self, token_ids: jax.Array) -> jax.Array:
-        """Token ids (T,) to logits (T, V)."""
+        """Maps token ids (T,) to logits (T, V)."""
         logits = super().__call__(token_ids)
         for mean in self.means:
             logits += mean[...] * nnx.tanh(logits)  # in this order: another gives other logits
@@ -70,8 +70,8 @@ class Counter:
 
 
 def never_real(make: Callable[[], Any]) -> Callable[[], Any]:
-    """A `make` that gives shapes only: it raises BadOutputError where it would create arrays, also inside a compiled
-    program."""
+    """Returns a `make` that gives shapes only: it raises BadOutputError where it would create arrays, also inside a
+    compiled program."""
     sentence = "`make` ran for real, so there was a second model in memory"
 
     def refuse() -> None:
@@ -91,7 +91,7 @@ def never_real(make: Callable[[], Any]) -> Callable[[], Any]:
 def model_factory(
     vocab_size: int, d_model: int, d_ff: int, *, drawn: bool = False, model_type: type[ToyLM] = ToyLM
 ) -> Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]]:
-    """A function that creates a model and an AdamW optimizer for it. The parameters are zero unless they are
+    """Returns a function that creates a model and an AdamW optimizer for it. The parameters are zero unless they are
     `drawn`."""
 
     def make() -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
@@ -104,8 +104,8 @@ def model_factory(
 def mid_training(
     make: Callable[[], tuple[ToyLM, nnx.Optimizer[ToyLM]]], numbers: Any
 ) -> tuple[ToyLM, nnx.Optimizer[ToyLM]]:
-    """A model and an optimizer as late in a long run: no leaf has its initial value, and no count fits in 16 bits or a
-    float32.
+    """Returns a model and an optimizer as late in a long run: no leaf has its initial value, and no count fits in 16
+    bits or a float32.
 
     Each of the `numbers`, normal ones, is used once at most. Raises ValueError if they are too few.
     """
@@ -156,13 +156,13 @@ class ToyGPT(nnx.Module):
 
     @classmethod
     def abstract(cls, case: Case) -> tuple[Any, Any]:
-        """The graph of a model with the sizes in a case, and its parameters, to be filled."""
+        """Returns the graph of a model with the sizes in a case, and its parameters, to be filled."""
         graphdef, state = nnx.split(nnx.eval_shape(lambda: cls._sized(case)))
         return graphdef, fill_state(state, to_fill)
 
     @classmethod
     def of(cls, case: Case) -> "ToyGPT":
-        """A model with the sizes in a case and filled parameters."""
+        """Returns a model with the sizes in a case and filled parameters."""
         model = cls._sized(case)
         fill_module(model, case.seed)
         return model
@@ -174,7 +174,7 @@ class ToyGPT(nnx.Module):
 
 
 def gpt_logits(model: Any, token_ids: jax.Array) -> jax.Array:
-    """The logits (T, V) of a ToyGPT, or of a model with the same parameter names, on token ids (T,)."""
+    """Returns the logits (T, V) of a ToyGPT, or of a model with the same parameter names, on token ids (T,)."""
     x = model.embed(token_ids) + model.pos_embed[: len(token_ids)]
     for block in model.blocks:
         attn, normed = block.attn, block.ln1(x)
@@ -202,7 +202,7 @@ class Stories:
         return batch
 
     def get_state(self) -> dict[str, int]:
-        """The position in the stream."""
+        """Returns the position in the stream."""
         return {"epoch": self.epoch, "step": self.step}
 
     def set_state(self, state: dict[str, int]) -> None:
@@ -211,7 +211,8 @@ class Stories:
 
 
 def sum_of_losses(V: int, D: int, F: int) -> tuple[dict[str, tuple[int, ...]], Any]:
-    """The shapes of the parameters of a model of pairs of tokens, and its function `loss_sum(parameters, token_ids)`.
+    """Returns the shapes of the parameters of a model of pairs of tokens, and its function `loss_sum(parameters,
+    token_ids)`.
 
     That returns the sum of the losses over the targets that are not the padding, V - 1, and their number.
     """

@@ -24,7 +24,7 @@ from grader.worker.remedies import remedy
 
 
 class UntraceableError(Exception):
-    """The code needs the concrete value of an array. The message says so to the learner."""
+    """The code needs the concrete value of an array. The message tells the learner so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,27 +82,28 @@ def given(case: Case, key: str) -> Given:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value of a case is an array, known or not."""
+    """Returns whether a value of a case is an array, known or not."""
     return isinstance(value, np.ndarray | Given)
 
 
 def made(name: str, *shape: int, dtype: Any = jnp.int32) -> Given:
-    """The array that the function `name` of INPUTS makes from the case, where the program runs."""
+    """Returns the array that the function `name` of INPUTS makes from the case, where the program runs."""
     return Given("made", name, shape, dtype)
 
 
 def sent(name: str, array: Any) -> Given:
-    """An array that this process computed. A program may take it, but it is worth what this process says."""
+    """Returns an array that this process computed as input of a program. It is no more trustworthy than this
+    process."""
     return Given("sent", name, tuple(np.shape(array)), jnp.result_type(array), array)
 
 
 def numbers(tree: Any, case: Case) -> Any:
-    """The tree with the numbers that its arrays have in a case."""
+    """Returns the tree with the numbers that its arrays have in a case."""
     return jax.tree.map(lambda leaf: leaf.numbers(case) if isinstance(leaf, Given) else leaf, tree)
 
 
 def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
-    """The program that `program(*args)` is, as portable StableHLO. Names and places of source code are left out.
+    """Traces `program(*args)` to a program in portable StableHLO, without names and source locations.
 
     `args` are trees of `Given`. Programs that differ only in names are equal. The program donates the inputs that the
     code's own jitted functions donate. Raises UntraceableError, or what the code raises.
@@ -142,10 +143,10 @@ def trace(program: Callable[..., dict[str, Any]], *args: Any) -> Program:
 
 
 def alone(function: Callable[..., Any], *args: Any) -> tuple[Callable[..., list[Any]], Any]:
-    """What `function(*args)` does as a program of its own, and what it returns as shapes.
+    """Traces `function(*args)` to a program of its own. Returns the program, and the shapes of its result.
 
-    `args` are trees of `Given` or of shapes. The program takes and returns flat lists of arrays. Where it is called, no
-    code of the function runs: not even that of its trees. Raises UntraceableError, or what the code raises.
+    `args` are trees of `Given` or of shapes. The program takes and returns flat lists of arrays. Calling it runs no
+    code of the function, not even that of its trees. Raises UntraceableError, or what the code raises.
     """
     specs = jax.tree.map(lambda leaf: leaf.spec() if isinstance(leaf, Given) else leaf, args)
     try:
@@ -159,8 +160,8 @@ def alone(function: Callable[..., Any], *args: Any) -> tuple[Callable[..., list[
 
 
 def _devices(known: int, module: bytes) -> int:
-    """The number of devices that a program runs on. JAX knows only those of arrays, not those of a mesh that was
-    set."""
+    """Returns the number of devices that a program runs on. JAX counts only those of arrays, and ignores a mesh that
+    was set."""
     if known > 1 or b"mesh" not in module:
         return known
     sizes = [[size for _, size in axes] for axes in stablehlo.meshes(stablehlo.parsed(module)).values()]
@@ -169,7 +170,7 @@ def _devices(known: int, module: bytes) -> int:
 
 @contextlib.contextmanager
 def as_outside_jit(arrays: Sequence[Any] = (), specs: Sequence[Any] = ()) -> Iterator[None]:
-    """Inside the context, traced code may do what is possible only outside jit: set a mesh, and ask inputs for their
+    """Lets traced code within the context do what is possible only outside jit: set a mesh, and ask inputs for their
     sharding.
 
     Flax asks for the sharding of each count of a random stream. JAX's own refusal prints where the array came from,
@@ -189,11 +190,11 @@ def as_outside_jit(arrays: Sequence[Any] = (), specs: Sequence[Any] = ()) -> Ite
 
 
 def _donated(jaxpr: Any, names: Sequence[str]) -> tuple[int, ...]:
-    """The inputs that a jitted function donates. A donation inside a trace has no effect, so the whole program donates
-    them.
+    """Returns the inputs that jitted functions donate. A donation inside a trace has no effect, so the whole program
+    donates them.
 
-    Raises BadOutputError where code outside a trace would fail: if one of them is an output, or if a deleted array is
-    used again. `names` are those of the outputs.
+    Raises BadOutputError where code outside a trace would fail: if a donated array is an output, or if a deleted array
+    is used again. `names` are those of the outputs.
     """
     donated, deleted = set[int](), set[int]()
     for equation in jaxpr.eqns:
@@ -214,14 +215,14 @@ def _donated(jaxpr: Any, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def untraceable(error: Exception) -> str:
-    """The reason why code cannot be traced, and what to do about it."""
+    """Returns the reason why code cannot be traced, and what to do about it."""
     clause = remedy(error)
     return f"jax.jit cannot trace it ({type(error).__name__})" + f"; {clause}" * bool(clause)
 
 
 def _reused(equation: Any) -> set[int]:
-    """The donated arguments whose memory a jitted function uses for a result. JAX deletes these only: it keeps
-    arguments that the function does not need, and those that have the shape and dtype of no result."""
+    """Returns the donated arguments whose memory a jitted function uses for a result. JAX deletes only these: it keeps
+    arguments that the function does not need, and arguments with the shape and dtype of no result."""
     given_up = equation.params.get("donated_invars", ())
     if not any(given_up):
         return set()
@@ -238,14 +239,14 @@ def _reused(equation: Any) -> set[int]:
 
 
 def _traceback(equation: Any) -> TracebackType | None:
-    """The place in the code that made an equation."""
+    """Returns the place in the code that made an equation."""
     traceback = equation.source_info.traceback
     return traceback.as_python_traceback() if traceback else None
 
 
 def is_tracing_error(error: BaseException | None) -> bool:
-    """Whether code failed because its arrays were traced. NumPy hides JAX's error behind its own, and Python names the
-    type."""
+    """Returns whether code failed because its arrays were traced. NumPy hides JAX's error behind its own, and Python
+    names the type."""
     while error:
         if isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError | jax.errors.UnexpectedTracerError):
             return True
@@ -257,7 +258,7 @@ def is_tracing_error(error: BaseException | None) -> bool:
 
 
 def trace_of(*values: Any) -> Any:
-    """The innermost trace that any of these values belongs to; None for concrete values."""
+    """Returns the innermost trace that any of these values belongs to; None for concrete values."""
     tracers = [value for value in values if isinstance(value, jax.core.Tracer)]
     return tracers[0]._trace if tracers else None
 

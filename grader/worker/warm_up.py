@@ -50,7 +50,7 @@ def warm_up() -> None:
 
 
 def _program() -> tuple[Callable[..., dict[str, Any]], Any, Case]:
-    """A program with a gradient, its parameters as `Given`, and a case for it."""
+    """Returns a program with a gradient, its parameters as `Given`, and a case for it."""
     module = nnx.eval_shape(lambda: _Layers(nnx.Rngs(0)))
     graphdef, parameters, *rest = nnx.split(module, nnx.Param, ...)
 

@@ -30,7 +30,7 @@ LARGEST = 1 << 28  # elements of the arguments of a program, together
 
 
 class RefusedProgramError(Exception):
-    """The program does something that no program of this course does. The message says what."""
+    """The program does something that no program of this course does. The message names it."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Witness:
     compiled: dict[Any, Compiled] = field(default_factory=dict)
 
     def run(self, program: Program, case: Case, measures: Sequence[str] = ()) -> dict[str, Any]:
-        """The outputs of a program on a case by name, and what is measured of that very program, as `program.*`.
+        """Returns the outputs of a program on a case by name, and the measures of that very program, as `program.*`.
 
         Raises RefusedProgramError, or what XLA raises.
         """
@@ -91,7 +91,7 @@ class Witness:
         return Compiled(program, stablehlo.compiled(module, devices), devices, self.mesh, parsed)
 
     def _numbers(self, item: Input, case: Case, sent: Mapping[str, Any]) -> Any:
-        """The array that a program takes as this input."""
+        """Returns the array that a program takes as this input."""
         dtype = jnp.dtype(item.dtype)
         if item.source in FILLS:
             return FILLS[item.source](item.name, item.shape, dtype, case.seed)
@@ -126,7 +126,7 @@ def check(program: Program) -> None:
         raise RefusedProgramError(f"its program cannot be read: {error}") from None
     if others := sorted(each for each in contents.operations - OPERATIONS if not cost.is_counted(each)):
         raise RefusedProgramError(f"its program contains the operation {others[0]!r:.60}")
-    # Which strings are targets of calls stands in parts that are not read here, so every known target counts.
+    # The parts that tell which strings are targets of calls are not read here, so every known target counts.
     calls = any(operation.startswith("vhlo.custom_call_") for operation in contents.operations)
     if others := sorted(contents.strings & stablehlo.custom_calls() - cost.CUSTOM_CALLS if calls else ()):
         raise RefusedProgramError(f"its program calls {others[0]!r:.60}")

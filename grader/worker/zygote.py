@@ -26,8 +26,8 @@ from grader.isolation.sandbox import FD, inherited
 from grader.worker import main as worker
 from grader.worker.warm_up import before_fork
 
-_LIFE = FD + 1  # where the supervisor finds its socket to the judge
-_STATUS = FD + 2  # where the first process of the namespaces writes the exit code of the worker
+_LIFE = FD + 1  # the supervisor's socket to the judge
+_STATUS = FD + 2  # to which the first process of the namespaces writes the exit code of the worker
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def main() -> None:
 
 @cache
 def _can_enter_namespaces(hidden: tuple[Path, ...]) -> bool:
-    """Whether this system allows namespaces and a new root folder. Tried once, in a separate process."""
+    """Returns whether this system allows namespaces and a new root folder. Tried once, in a separate process."""
 
     def attempt() -> int:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -121,7 +121,7 @@ def _supervise(launch: Launch, runtime: worker.ProblemRuntime, files: list[int],
 
 
 def _first(launch: Launch, runtime: worker.ProblemRuntime) -> int:
-    """The first process of the new namespaces. When it ends, the kernel kills all others in them."""
+    """Runs as the first process of the new namespaces. When it ends, the kernel kills all other processes in them."""
     job = launch.job
     namespaces.enter_root(launch.scratch, root_files(job.hidden), job.limits.file_size)
     child = os.fork()

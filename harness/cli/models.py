@@ -242,7 +242,7 @@ def evaluate(
     no_pieces: bool,
     root: Path,
 ) -> None:
-    """Evaluate a model: loss and bits per byte of a text, or problems solved.
+    """Evaluate a model: its loss on a text, or the problems it solves.
 
     A run is evaluated on all of its validation data, or on all of other data with --data; also prints the losses of a
     bigram and a unigram model of its own. With --task, on problems that are held out from training. MODEL may also be

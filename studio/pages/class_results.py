@@ -10,7 +10,7 @@ from studio.view import render
 
 
 def page(request: Request) -> Response:
-    """The page."""
+    """Returns the page."""
     results = _of(request)
     return render(
         request, "class_results.html", {"folder": results.folder.resolve().name, "article": results.article()}
@@ -18,12 +18,12 @@ def page(request: Request) -> Response:
 
 
 def article(request: Request) -> Response:
-    """The part that changes."""
+    """Returns the part that changes."""
     return HTMLResponse(_of(request).article())
 
 
 async def events(request: Request) -> Response:
-    """Tells the page when there are new results, and at first: there may be some since it was made."""
+    """Streams an event when there are new results, and one at first: there may be some since the page was made."""
     return _of(request).events.stream(TOPIC, ("changed", {}))
 
 

@@ -1,4 +1,4 @@
-"""The map: all problems by part, what builds on what, and how far the learner is."""
+"""The map: all problems by part, the problems that each builds on, and the learner's progress."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,18 @@ from studio.view import render
 
 @dataclass(frozen=True)
 class Node:
-    """A problem on the map, in a row for each part, and what is known of the learner's work on it."""
+    """A problem on the map, with the learner's work on it.
+
+    Attributes:
+        problem: The problem.
+        row: The row, one for each part.
+        column: The column in that row.
+        standing: The learner's current standing.
+        best: The best score.
+        is_next: Whether it is the suggested next problem.
+        is_due: Whether its review is due.
+        picture: The picture of its last exhibit as SVG; empty if there is none.
+    """
 
     problem: Problem
     row: int
@@ -32,14 +43,14 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """How the map draws it."""
+        """The way in which the map draws the node: `passed`, `due`, `begun`, or empty."""
         if self.standing.passed:
             return "due" if self.is_due else "passed"
         return "" if self.standing.state in ("", "not attempted") else "begun"
 
     @property
     def words(self) -> str:
-        """Where the learner stands: points now, and the best if they are more. A pass has all points, so it needs no
+        """The learner's standing: points now, and the best if they are more. A pass has all points, so it needs no
         number."""
         state, now, _ = self.standing
         if not self.kind:
@@ -53,7 +64,7 @@ class Node:
 
 
 def course_map(request: Request) -> Response:
-    """The page."""
+    """Returns the page."""
     studio: Studio = request.app.state.studio
     nodes = _nodes(studio)
     parts: dict[str, list[Node]] = {}
@@ -92,7 +103,8 @@ def _nodes(studio: Studio) -> list[Node]:
 
 
 def _edges(nodes: dict[int, Node]) -> list[tuple[Node, Node, str]]:
-    """From, to, and the path of a line between them, in units of cells. Leaves out what other lines imply."""
+    """Returns the edges between problems: the two nodes, and the path of a line between them in units of cells. Leaves
+    out edges that others imply."""
     lines = []
     for node in nodes.values():
         direct = set(node.problem.builds_on)
@@ -102,7 +114,7 @@ def _edges(nodes: dict[int, Node]) -> list[tuple[Node, Node, str]]:
 
 
 def _below(nodes: dict[int, Node], number: int) -> set[int]:
-    """Everything that a problem builds on, directly or not."""
+    """Returns the numbers of all problems that a problem builds on, directly or not."""
     direct = set(nodes[number].problem.builds_on)
     return direct.union(*(_below(nodes, other) for other in direct))
 
@@ -118,7 +130,7 @@ def _path(start: Node, end: Node) -> str:
 
 
 def _facts(studio: Studio, nodes: list[Node]) -> list[str]:
-    """How far the learner is, in a few words each."""
+    """Returns a few words on each aspect of the learner's progress."""
     passed = sum(node.standing.passed for node in nodes)
     points = sum(node.standing.points for node in nodes)
     best = sum(node.best for node in nodes)

@@ -24,14 +24,14 @@ _PAGE = re.compile(r"[0-9a-f]{16}")
 
 
 def playground(request: Request) -> Response:
-    """The page."""
+    """Returns the page."""
     studio, run = _of(request)
     studio.runs.require_no_links(run.name)
     return render(request, "playground.html", {"run": run, "prompt": _PROMPT, "names": _trained(studio)})
 
 
 async def events(request: Request) -> Response:
-    """The answers to the requests of one page."""
+    """Returns the answers to the requests of one page."""
     studio, run = await run_in_threadpool(_of, request)
     page = request.query_params.get("page", "")
     if not _PAGE.fullmatch(page):
@@ -40,7 +40,7 @@ async def events(request: Request) -> Response:
 
 
 async def ask(request: Request) -> Response:
-    """A request of a page. The answers are events."""
+    """Takes a request of a page. Its answers are sent as events."""
     studio, run = await run_in_threadpool(_of, request)
     body = await read_json(request, page=str, kind=str, prompt=str)
     if not _PAGE.fullmatch(body["page"]) or body["kind"] not in _KINDS:
@@ -54,7 +54,7 @@ async def ask(request: Request) -> Response:
 
 
 def _checked(body: dict[str, Any]) -> dict[str, Any]:
-    """The request with values of the right kind, in bounds. Raises 400 for others."""
+    """Returns the request with values of the right kind, in bounds. Raises 400 for others."""
     try:
         ids, temperature, top_p = body.get("ids"), float(body.get("temperature", 1.0)), float(body.get("top_p", 1.0))
         if math.isnan(temperature) or math.isnan(top_p):
@@ -85,7 +85,7 @@ def _of(request: Request) -> tuple[TrainingStudio, RunState]:
 
 
 def _trained(studio: TrainingStudio) -> list[str]:
-    """The runs that can be sampled."""
+    """Returns the runs that can be sampled."""
     names = list[str]()
     for name in studio.runs.names():
         with contextlib.suppress(CommandError):  # the list of runs says why

@@ -1,4 +1,4 @@
-"""Practice: what is due, hunts by part, the days of the last year; and a hunt, with its program in the editor."""
+"""Practice: due reviews, hunts by part, the days of the last year; and a hunt, with its program in the editor."""
 
 import os
 from collections import Counter
@@ -27,7 +27,7 @@ from studio.view import problem_at, read_json, render
 
 
 def practice(request: Request) -> Response:
-    """The page of all practice."""
+    """Returns the page of all practice."""
     studio: Studio = request.app.state.studio
     entries, names = studio.space.entries(), set(catalog.names())
     memories = {name: each for name, each in schedule.memories(entries).items() if name in names}
@@ -48,7 +48,7 @@ def practice(request: Request) -> Response:
 
 
 def _review(memory: Memory) -> dict[str, Any]:
-    """A passed problem in the table of reviews."""
+    """Returns a passed problem in the table of reviews."""
     days = (memory.due - log.now().date()).days
     year = f", {memory.due.year}" if memory.due.year != log.now().year else ""
     when = "today" if days <= 0 else "tomorrow" if days == 1 else f"{memory.due:%B} {memory.due.day}{year}"
@@ -60,7 +60,7 @@ def _review(memory: Memory) -> dict[str, Any]:
 
 
 def _hunts_by_part(space: HuntSpace, begun: list[UnderWay]) -> dict[str, list[dict[str, Any]]]:
-    """The passed problems by part, each with the hunts that ended and whether one is under way."""
+    """Returns the passed problems by part, each with the hunts that ended and whether one is under way."""
     ended = Counter(each.problem for each in begun if each.ended)
     open_ = {each.problem for each in begun if not each.ended}
     parts: dict[str, list[dict[str, Any]]] = {}
@@ -71,7 +71,7 @@ def _hunts_by_part(space: HuntSpace, begun: list[UnderWay]) -> dict[str, list[di
 
 
 def hunt_page(request: Request) -> Response:
-    """The hunt of a problem that is under way, or a button that begins one."""
+    """Returns the hunt of a problem that is under way, or a button that begins one."""
     space, problem = _of(request)
     current = space.under_way(problem)
     values: dict[str, Any] = {"problem": problem, "current": current, "state": {"label": problem.label}}
@@ -87,7 +87,7 @@ def hunt_page(request: Request) -> Response:
 
 
 def _state(current: UnderWay, program: Program) -> dict[str, Any]:
-    """What the page may know: the ideas only after the line was found."""
+    """Returns the state of a hunt that the page may know: the ideas only after the line was found."""
     line, idea = hunting.solved_line(current, program), hunting.solved_idea(current, program)
     ideas = [{"letter": letter, "name": name} for letter, name in zip(LETTERS, program.ideas, strict=False)]
     return {
@@ -171,7 +171,7 @@ def _end(space: HuntSpace, current: UnderWay, *, mended: bool) -> dict[str, Any]
 
 @contextmanager
 def _workers() -> Iterator[ForkServer]:
-    """A fork server for one answer. Those of gradings are the resident's."""
+    """Yields a fork server for one answer. Gradings use the resident's."""
     server = ForkServer()
     try:
         yield server
@@ -180,7 +180,7 @@ def _workers() -> Iterator[ForkServer]:
 
 
 def _of(request: Request) -> tuple[HuntSpace, Problem]:
-    """The space of hunts, and the passed problem that the address names."""
+    """Returns the space of hunts, and the passed problem that the address names."""
     studio: Studio = request.app.state.studio
     space, problem = HuntSpace.of(studio.space), problem_at(request)
     if problem not in space.passed():

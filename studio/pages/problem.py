@@ -20,7 +20,7 @@ _ACTIVE_SECONDS = 30.0  # between two signs of life from a page; problem.js send
 
 
 def problem_page(request: Request) -> Response:
-    """The page, with the learner's file and the last verdict in it."""
+    """Returns the page, with the learner's file and the last verdict in it."""
     studio, problem = _of(request)
     progress = _progress(studio, problem)
     title, text = page.for_browser(problem).split("\n", 1)
@@ -55,7 +55,7 @@ def problem_page(request: Request) -> Response:
 
 
 def file(request: Request) -> Response:
-    """The learner's file, as it is now."""
+    """Returns the learner's file, as it is now."""
     studio, problem = _of(request)
     return _file(attempt_files.read(studio.space, problem))
 
@@ -125,7 +125,7 @@ def stop_trial(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """What happens to this problem: first its present state, then each change."""
+    """Streams the events of this problem: first its present state, then each change."""
     studio, problem = _of(request)
     first = [("file", {"digest": await run_in_threadpool(_digest, studio, problem)}), *studio.grading.state(problem)]
     first += studio.plays.state(problem)
@@ -133,7 +133,7 @@ async def events(request: Request) -> Response:
 
 
 def hint(request: Request) -> Response:
-    """The next hint, and remembers that it was shown."""
+    """Returns the next hint, and remembers that it was shown."""
     studio, problem = _of(request)
     hints = page.hints(problem)
     number = min(_progress(studio, problem).hints + 1, len(hints))
@@ -142,7 +142,7 @@ def hint(request: Request) -> Response:
 
 
 def attempts(request: Request) -> Response:
-    """The history of this problem, the newest attempt first."""
+    """Returns the history of this problem, the newest attempt first."""
     studio, problem = _of(request)
     rows = [
         {
@@ -155,7 +155,7 @@ def attempts(request: Request) -> Response:
 
 
 def attempt(request: Request) -> Response:
-    """The text of one attempt."""
+    """Returns the text of one attempt."""
     studio, problem = _of(request)
     text = studio.history.text(problem.name, request.path_params["attempt"])
     if text is None:
@@ -164,7 +164,7 @@ def attempt(request: Request) -> Response:
 
 
 def reference(request: Request) -> Response:
-    """The reference, for those who have passed or given up."""
+    """Returns the reference, for those who have passed or given up."""
     studio, problem = _of(request)
     progress = _progress(studio, problem)
     if progress.verdict != "PASS" and not progress.given_up:
@@ -173,14 +173,14 @@ def reference(request: Request) -> Response:
 
 
 def active(request: Request) -> Response:
-    """The learner has worked on the problem for as long as a page waits between two of these."""
+    """Counts the time that a page waits between two of these requests as time spent on the problem."""
     studio, problem = _of(request)
     studio.history.spend(problem.name, _ACTIVE_SECONDS)
     return Response(status_code=204)
 
 
 def _of(request: Request) -> tuple[Studio, Problem]:
-    """The studio, and the problem that the path names by its two digits."""
+    """Returns the studio, and the problem that the path names by its two digits."""
     return request.app.state.studio, problem_at(request)
 
 

@@ -26,7 +26,7 @@ LONGEST = 24 * 3600  # seconds of a review that a page may count
 
 
 def review_page(request: Request) -> Response:
-    """The review that is under way, or the buttons that begin one."""
+    """Returns the review that is under way, or the buttons that begin one."""
     studio, space, problem = _of(request)
     memory, current = space.memory(problem), space.under_way(problem)
     hints = page.hints(problem)
@@ -80,7 +80,7 @@ async def clock(request: Request) -> Response:
 
 
 async def hint(request: Request) -> Response:
-    """The next hint, which counts for the rating."""
+    """Returns the next hint, which counts for the rating."""
     _, space, problem = _of(request)
     await _counted(request, space, problem)
     hints, current = page.hints(problem), space.under_way(problem)
@@ -108,7 +108,8 @@ async def rate(request: Request) -> Response:
 
 
 async def _counted(request: Request, space: ReviewSpace, problem: Problem, **kinds: type) -> dict[str, Any]:
-    """The body, with the time that the page has counted taken over. Raises UsageError if no review is under way."""
+    """Returns the body, with the time that the page has counted taken over. Raises UsageError if no review is under
+    way."""
     body = await read_json(request, seconds=int, **kinds)
     current = space.under_way(problem)
     if current is None:
@@ -118,7 +119,7 @@ async def _counted(request: Request, space: ReviewSpace, problem: Problem, **kin
 
 
 def _ending(space: ReviewSpace, problem: Problem) -> dict[str, Any]:
-    """What the page says at the end of a review; nothing while it is under way."""
+    """Returns the values that the page shows at the end of a review; none while it is under way."""
     if space.under_way(problem) is not None:
         return {"ended": False}
     memory = space.memory(problem)
@@ -130,7 +131,7 @@ def _ending(space: ReviewSpace, problem: Problem) -> dict[str, Any]:
 
 
 def _of(request: Request) -> tuple[Studio, ReviewSpace, Problem]:
-    """The studio, the space of reviews, and the problem that the address names, which was passed."""
+    """Returns the studio, the space of reviews, and the problem that the address names, which was passed."""
     studio: Studio = request.app.state.studio
     space, problem = ReviewSpace.of(studio.space), problem_at(request)
     space.memory(problem)

@@ -35,7 +35,7 @@ _STORIES = ("4000", "16000", "")  # of the data set; empty: all
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """A run as the pages show it: what its folder holds, and what its training does."""
+    """A run as the pages show it: the contents of its folder, and the state of its training."""
 
     name: str
     state: RunState | None  # None until the folder exists
@@ -45,7 +45,7 @@ class Status:
     def config(self) -> Config:
         """The settings."""
         config = self.state.config if self.state else self.training.config if self.training else None
-        assert config is not None  # noqa: S101  a run without a folder is one that is starting
+        assert config is not None  # noqa: S101  a run without a folder is starting
         return config
 
     @property
@@ -62,7 +62,7 @@ class Status:
 
     @property
     def words(self) -> str:
-        """What happens to the run."""
+        """The state of the run in a word or a few."""
         if self.training and self.training.error:
             return "failed"
         if self.is_running and self.training:
@@ -79,7 +79,7 @@ class Status:
 
 
 def all_runs(request: Request) -> Response:
-    """All runs, and how to start one."""
+    """Returns all runs, and how to start one."""
     studio: TrainingStudio = request.app.state.studio
     values = {
         "presets": _presets(),
@@ -93,12 +93,12 @@ def all_runs(request: Request) -> Response:
 
 
 def all_runs_now(request: Request) -> Response:
-    """The list alone."""
+    """Returns the list of runs alone."""
     return HTMLResponse(fragment(request, "runs_list.html", _list_values(request.app.state.studio)))
 
 
 async def all_events(request: Request) -> Response:
-    """Tells when a run has changed."""
+    """Streams an event when a run has changed."""
     studio: TrainingStudio = request.app.state.studio
     return studio.events.stream(topic(""), ("changed", {}))
 
@@ -136,7 +136,7 @@ def _start(studio: TrainingStudio, body: dict[str, Any]) -> dict[str, str]:
 
 
 def run_page(request: Request) -> Response:
-    """One run."""
+    """Returns one run."""
     studio, status = _of(request)
     others = [name for name in studio.runs.names() if name != status.name]
     values = {
@@ -148,14 +148,14 @@ def run_page(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """What changes while a run trains: the state with the charts, and the samples."""
+    """Returns the parts that change while a run trains: the state with the charts, and the samples."""
     studio, status = _of(request)
     samples = [dataclasses.asdict(sample) for sample in studio.runs.samples(status.name)]
     return JSONResponse({"html": fragment(request, "run_live.html", _live_values(request)), "samples": samples})
 
 
 async def run_events(request: Request) -> Response:
-    """Tells when the run has changed."""
+    """Streams an event when the run has changed."""
     studio, status = await run_in_threadpool(_of, request)
     return studio.events.stream(topic(status.name), ("changed", {}))
 
@@ -176,7 +176,7 @@ def stop(request: Request) -> Response:
 
 
 def _of(request: Request) -> tuple[TrainingStudio, Status]:
-    """The studio and the run that the path names. Raises 404 if there is none."""
+    """Returns the studio and the run that the path names. Raises 404 if there is none."""
     studio: TrainingStudio = request.app.state.studio
     status = _status(studio, request.path_params["name"])
     if status is None:
@@ -191,7 +191,7 @@ def _status(studio: TrainingStudio, name: str) -> Status | None:
 
 
 def _list_values(studio: TrainingStudio) -> dict[str, Any]:
-    """The readable runs, and why the others are not."""
+    """Returns the readable runs, and the reason for each run that cannot be read."""
     statuses, broken = list[Status](), list[str]()
     for name in studio.runs.names():
         try:
@@ -219,7 +219,7 @@ def _live_values(request: Request) -> dict[str, Any]:
 
 
 def _differences(other: Config, own: Config) -> list[str]:
-    """The settings that differ. Pieces are only counted: their names are many."""
+    """Returns the settings that differ. Pieces are only counted: their names are many."""
     lines = [line for line in other.differences(own) if not line.startswith("pieces: ")]
     if other.pieces != own.pieces:
         lines.append(f"your pieces: {len(other.pieces)} -> {len(own.pieces)}")
@@ -227,7 +227,7 @@ def _differences(other: Config, own: Config) -> list[str]:
 
 
 def _charts(run: RunState, other: RunState | None) -> list[Chart]:
-    """The loss, and what else is measured at each step."""
+    """Returns the charts of the loss and of the other metrics of each step."""
     last = max(run.step, other.step if other else 0)
     runs = [(run, "own"), *([(other, "other")] if other else [])]
 
@@ -252,7 +252,7 @@ def _charts(run: RunState, other: RunState | None) -> list[Chart]:
 
 
 def _median(points: Sequence[Point]) -> list[Point]:
-    """Medians of neighbors: steps that waited for nothing seem to take no time."""
+    """Returns the medians of neighbors, because single steps that waited for nothing seem to take no time."""
     return [
         (step, statistics.median(value for _, value in points[max(0, index - 8) : index + 9]))
         for index, (step, _) in enumerate(points)
@@ -260,7 +260,7 @@ def _median(points: Sequence[Point]) -> list[Point]:
 
 
 def _presets() -> dict[str, Config]:
-    """The presets that need nothing from the network."""
+    """Returns the presets that need nothing from the network."""
     configs = {name: preset(name) for name in PRESETS}
     return {
         name: config for name, config in configs.items() if (config.data, config.tokenizer) == ("pocket", "pocket-2k")

@@ -13,8 +13,9 @@ from flax import nnx
 from harness.errors import UsageError
 from harness.hugging_face.load import read_config
 from harness.hugging_face.parameters import by_path
+from harness.model.general import scaled
 from harness.model.gpt import GPT
-from harness.model.rope import scaled, wavelengths
+from harness.model.rope import wavelengths
 from harness.model_config import ModelConfig
 from tests.harness.hugging_face.models import LAYOUTS, exported, filled
 
