@@ -95,9 +95,15 @@ class Session:
     def evaluated_on(self, data: str, field: str) -> "Session":
         """A session whose losses are of all of other data, which `data` names as the setting does.
 
-        Raises UsageError if there are none.
+        Raises UsageError if there are none, or if they are pairs of answers and those of the run are not, or the other
+        way round.
         """
         config = dataclasses.replace(self.config, data=data, field=field)
+        if config.has_pairs != self.config.has_pairs:
+            raise UsageError(
+                f"--field {field} is not valid for this model: only the runs of `harness dpo` are evaluated on pairs, "
+                "and on nothing else."
+            )
         return dataclasses.replace(self, held_out=self._prepare(config, open_sources(config, whole=True)))
 
     def _prepare(self, config: Config, sources: tuple[Source, ...]) -> Prepared:

@@ -112,11 +112,26 @@ def test_the_command_trains_reports_and_evaluates(harness_here: Harness, base: C
     evaluated = harness_here("eval", "base-dpo")
     assert evaluated.code == 0, evaluated.err
     assert "accuracy" in evaluated.out
+    refused = harness_here("eval", "base-dpo", "--data", file, "--field", "messages")
+    assert (refused.code, "are evaluated on pairs" in refused.err) == (2, True), refused.err
     assert harness_here("sample", "base-dpo", "--max-tokens", 3).code == 0
     # A run on pairs is a base of other kinds of runs, too.
     few = ("--steps", 1, "--prompts", 2, "--group", 2, "--mesh", "1x1", "--set", "prompt_tokens=30")
     own = ("--task", "arithmetic", "--template", "none", "--set", "data=pocket:60", "--quiet")
     assert harness_here("rl", "base-dpo", *own, *few).code == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "rate", "of_adapters"), [(10**6, 5e-6, 1e-5), (5 * 10**8, 1e-6, 1e-5), (8 * 10**9, 5e-7, 5e-6)]
+)
+def test_a_pretrained_model_has_the_rate_of_its_size(size: int, rate: float, of_adapters: float) -> None:
+    base, typed = replace(Config(), positions="rope", context=32768), {"data": "x.jsonl", "chat": "plain"}
+    config = preference_tuning(base, "hf:base", typed, size)
+    assert (config.learning_rate, config.context, config.has_pairs) == (rate, 1024, True)
+    config = preference_tuning(base, "hf:base", {**typed, "lora_rank": "8"}, size)
+    assert (config.learning_rate, config.lora_targets) == (of_adapters, "attn,mlp")
+    assert preference_tuning(base, "hf:base", {**typed, "learning_rate": "0.1"}, size).learning_rate == 0.1
+    assert preference_tuning(base, "small", typed, 10**6).learning_rate == 2e-4
 
 
 @pytest.mark.parametrize(
