@@ -56,10 +56,10 @@ class Parameters(Mapping[str, np.ndarray]):
     merged.
 
     Each is read when it is asked for, so that the host need not hold all of them. `rows` is the number of rows per
-    token, if that is more than the vocabulary has. `folder` is that of the model, also where adapters of another folder
-    change it. A head that is tied by config.json, and differs from the embedding
-    in the files, is a head of its own, as in transformers; `settings` says so. Raises UsageError if a tensor is
-    missing, has another shape than config.json says, or belongs to no parameter.
+    token, if that is more than the vocabulary has. `self.folder` is that of the model, also where adapters of another
+    folder change it. A head that is tied by config.json, and differs from the embedding in the files, is a head of its
+    own, as in transformers; `settings` says so. Raises UsageError if a tensor is missing, has another shape than
+    config.json says, or belongs to no parameter.
     """
 
     def __init__(self, folder: Path, rows: int = 0):
