@@ -3,11 +3,13 @@ elsewhere."""
 
 import ast
 import json
+import os
 import re
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from playwright.sync_api import Browser, expect
 
 from commandline.errors import UsageError
@@ -19,9 +21,13 @@ from tests.studio.conftest import axe, browser  # noqa: F401  (a fixture)
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site") / "book"
-    book.build(folder)
-    return folder
+    """The book, which one process of the tests builds for all."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent / "book" if "PYTEST_XDIST_WORKER" in os.environ else folder / "book"
+    with FileLock(f"{shared}.lock"):
+        if not shared.exists():
+            book.build(shared)
+    return shared
 
 
 @pytest.mark.parametrize("name", catalog.names())

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
@@ -66,20 +67,21 @@ def batch(submissions: Path, results: Path, options: BatchOptions) -> Iterator[s
         yield "Note: without --deadlines nothing is due, so --reveal-after-due changes nothing."
     enrolled = roster.read(options.roster) if options.roster else None
     faults = Faults(results / LOG)
-    intake_ = intake.read(submissions, catalog.select(options.problems) if options.problems else None, faults)
-    yield (
-        f"{counted(len(intake_.learners), 'learner')} ({intake_.layout}), {counted(len(intake_.problems), 'problem')}, "
-        f"{counted(len(intake_.items), 'file')}."
-    )
-    left_out = list[str]()
-    known = [one for folder in options.known for one in _known(folder, intake_, left_out)]
-    store = Store(results)
-    try:
-        name = options.name or submissions.resolve().name
-        yield from _Batch(name, options, store, intake_, rules, enrolled, faults, known, left_out).lines()
-    finally:
-        store.close()
-        scratch.sweep()
+    with ExitStack() as opened:
+        with reader.kept():
+            intake_ = intake.read(submissions, catalog.select(options.problems) if options.problems else None, faults)
+            yield (
+                f"{counted(len(intake_.learners), 'learner')} ({intake_.layout}), "
+                f"{counted(len(intake_.problems), 'problem')}, {counted(len(intake_.items), 'file')}."
+            )
+            left_out = list[str]()
+            known = [one for folder in options.known for one in _known(folder, intake_, left_out)]
+            opened.callback(scratch.sweep)
+            store = opened.enter_context(closing(Store(results)))
+            name = options.name or submissions.resolve().name
+            steps = _Batch(name, options, store, intake_, rules, enrolled, faults, known, left_out)
+            yield from steps.prepare()
+        yield from steps.carry_out()
     if faults.count:
         raise CommandError(
             f"{counted(faults.count, 'internal error')} of the grader; {faults.log} has the tracebacks. Please report "
@@ -107,10 +109,13 @@ class _Batch:
         self.rules, self.enrolled, self.faults = rules, enrolled, faults
         self.known, self.left_out = known, left_out
 
-    def lines(self) -> Iterator[str]:
-        """Takes all steps."""
+    def prepare(self) -> Iterator[str]:
+        """Takes the steps before the gradings."""
         yield from self._identify()
         yield from self._plan()
+
+    def carry_out(self) -> Iterator[str]:
+        """Grades, and takes the steps after that."""
         self._grade()
         yield from self._publish()
         yield from map(str, self.store.write_tables())

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +30,8 @@ from grader.problem import Problem
 Wanted = Literal["submissions", "sheets", "tokens", "known"]
 TOKENIZING = 1  # second of computing for the files of a learner; honest ones take a fiftieth
 MOST_READ = 20_000  # texts whose tokens are kept: a batch needs them to find equal code, and again to compare files
+_waiting: subprocess.Popen[bytes] | None = None  # the reader, between two requests
+_is_kept = False  # whether a reader waits for another request
 _read: dict[str, Tokens | None] = {}  # by digest; None where they took too long
 Send = Callable[..., None]
 
@@ -79,42 +82,73 @@ def known(source: Path, problems: Sequence[str], failed: Callable[[str], None]) 
                 yield Known(problem, name, frozenset(sequences))
 
 
+@contextmanager
+def kept() -> Iterator[None]:
+    """Keeps the reader for further requests until the end of the context: its imports take longer than its work."""
+    global _waiting, _is_kept
+    _is_kept = True
+    try:
+        yield
+    finally:
+        _is_kept = False
+        if _waiting:
+            _end(_waiting)
+        _waiting = None
+
+
 def _ask(**fields: Any) -> Iterator[dict[str, Any]]:
-    """Starts a reader for a request, and yields its messages. Raises CommandError."""
-    request = json.dumps(fields).encode()
-    command = [sys.executable, "-P", "-c", _START]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None  # noqa: S101  because of PIPE
-        assert process.stdout is not None  # noqa: S101
-        try:
-            with process.stdin:
-                process.stdin.write(request)
-            for line in process.stdout:
-                match json.loads(line):
-                    case {"end": True}:
-                        return
-                    case {"usage": message}:
-                        raise UsageError(message)
-                    case {"course": message}:
-                        raise CourseError(message)
-                    case message:
-                        yield message
-        finally:
-            process.kill()
+    """Sends a request to a reader, which is started unless one is kept, and yields its messages. Raises
+    CommandError."""
+    global _waiting
+    process, _waiting = _waiting, None
+    if process is None:
+        command = [sys.executable, "-P", "-c", _START]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None  # noqa: S101  because of PIPE
+    assert process.stdout is not None  # noqa: S101
+    try:
+        with suppress(BrokenPipeError):  # it has ended
+            process.stdin.write(json.dumps(fields).encode() + b"\n")
+            process.stdin.flush()
+        for line in process.stdout:
+            match json.loads(line):
+                case {"end": True}:
+                    if _is_kept:
+                        _waiting = process
+                    return
+                case {"usage": message}:
+                    raise UsageError(message)
+                case {"course": message}:
+                    raise CourseError(message)
+                case message:
+                    yield message
+    finally:
+        if _waiting is not process:
+            _end(process)
     raise CommandError(f"{fields['source']} cannot be read: the process that reads it has ended.")
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    with suppress(BrokenPipeError), process:  # what it did not read is left in the pipe
+        pass
+
+
 def main() -> None:
-    """Reads a request from standard input, and writes each message as a line of JSON."""
+    """Reads requests from standard input, one in each line, and writes each message as a line of JSON."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for this one
     if sys.platform == "linux":
         prctl(DEATH_SIGNAL, signal.SIGKILL)
-    request = json.load(sys.stdin.buffer)
 
     def send(**message: Any) -> None:
         sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
         sys.stdout.buffer.flush()
 
+    for line in sys.stdin.buffer:
+        _carry_out(json.loads(line), send)
+
+
+def _carry_out(request: Mapping[str, Any], send: Send) -> None:
     source = Path(request["source"])
     try:
         if request["wanted"] == "tokens":
