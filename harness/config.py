@@ -10,7 +10,7 @@ from typing import Any, Literal
 from harness.aliases import RENAMED
 from harness.errors import UsageError
 from harness.model_config import ModelConfig
-from harness.rl_config import CacheConfig, RewardConfig
+from harness.rl_config import CacheConfig, PreferenceConfig, RewardConfig
 from harness.settings import COUNT, NOT_NEGATIVE, SEEDS, Range, Rules, Settings, setting
 
 TRACKERS = ("tensorboard", "wandb")
@@ -19,6 +19,7 @@ HUGGING_FACE = "hf:"
 TASK = "task:"  # before the name of a task, where a setting names a reward
 PLAIN = "plain"  # the chat template for any tokenizer
 MESSAGES = "messages"  # the field of records that holds a dialogue
+PAIRS = "pairs"  # in place of a field, where records hold two answers of which one is preferred
 TRAIN = "train:"  # before the number of tokens, where a setting asks for a tokenizer trained on the data
 LORA_TARGETS = ("attn", "mlp", "embed", "head")
 
@@ -58,7 +59,7 @@ class DataConfig(Settings):
         dialogues = self.has_dialogues
         yield (
             bool(self.chat) or not dialogues,
-            f"field={MESSAGES} needs a chat template, because dialogues are in it; fine-tune with --chat FILE.jsonl",
+            f"field={self.field} needs a chat template, because dialogues are in it; fine-tune with --chat FILE.jsonl",
         )
         yield (
             not dialogues or self.packing != "packed",
@@ -69,8 +70,13 @@ class DataConfig(Settings):
 
     @property
     def has_dialogues(self) -> bool:
-        """Whether the data are dialogues. A chat template alone says how a prompt is written."""
-        return self.field == MESSAGES
+        """Whether the data are dialogues, or pairs of them. A chat template alone says how a prompt is written."""
+        return self.field in (MESSAGES, PAIRS)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether the data are pairs of answers, of which one is preferred."""
+        return self.field == PAIRS
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,9 @@ class OptimizerConfig(Settings):
     grad_accumulation_steps: int = setting(1, "microbatches per step", allowed=COUNT)
     optimizer: Literal["adamw", "muon"] = setting(
         "adamw", "muon: Muon for the kernels of the layers, and AdamW for the other parameters"
+    )
+    muon_nesterov: bool = setting(
+        False, "Muon's updates look ahead along the momentum (Nesterov), as in optax and in Jordan's own program"
     )
     learning_rate: float = setting(1e-3, "peak learning rate", allowed=NOT_NEGATIVE)
     warmup_steps: int = setting(0, "steps of linear warm-up", allowed=NOT_NEGATIVE)
@@ -134,6 +143,10 @@ class OptimizerConfig(Settings):
         yield (
             not (self.lora_rank and self.optimizer == "muon"),
             "optimizer=muon is not valid with lora_rank, because adapters have no kernels; use optimizer=adamw",
+        )
+        yield (
+            not self.muon_nesterov or self.optimizer == "muon",
+            "muon_nesterov=true is a setting of Muon; add optimizer=muon",
         )
         yield (
             self.warmup_steps < self.steps,
@@ -233,11 +246,15 @@ class MachineConfig(Settings):
         return tuple(map(int, counts))
 
 
-PARTS = (DataConfig, ModelConfig, OptimizerConfig, RewardConfig, CacheConfig, ReportConfig, MachineConfig)
+PARTS = (
+    DataConfig, ModelConfig, OptimizerConfig, PreferenceConfig, RewardConfig, CacheConfig, ReportConfig, MachineConfig
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerConfig, ModelConfig, DataConfig):
+class Config(
+    MachineConfig, ReportConfig, CacheConfig, RewardConfig, PreferenceConfig, OptimizerConfig, ModelConfig, DataConfig
+):
     """All settings of a run."""
 
     preset: str = "pocket"
@@ -264,6 +281,10 @@ class Config(MachineConfig, ReportConfig, CacheConfig, RewardConfig, OptimizerCo
             f"cache_blocks={self.cache_blocks} is not valid; a text of context={self.context} needs {fewest} blocks of "
             f"cache_block_size={self.cache_block_size}",
         )
+        if self.has_pairs:
+            yield bool(self.base), "pairs need a trained model; name its run with `harness dpo RUN`"
+            yield not self.reward, f"reward={self.reward} is not valid with pairs; leave one of them out"
+            yield self.dropout == 0, "dropout is not valid with pairs; use a base without it"
         if not self.reward:
             return
         yield (

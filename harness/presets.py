@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from commandline.spelling import nearest
-from harness.config import HUGGING_FACE, Config
+from harness.config import HUGGING_FACE, PAIRS, Config
 from harness.errors import UsageError
 from harness.model_config import ModelConfig
 
@@ -128,7 +128,11 @@ ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
 # many parameters, that of all of them, and that of adapters. They are those of the field: transformers' Trainer and TRL
 # have 5e-5 and 2e-5, and QLoRA (Dettmers et al. 2023) 2e-4 for adapters, and 1e-4 for the largest models.
 LARGE = 10_000_000
-RATES = ((200_000_000, 5e-5, 2e-4), (2_000_000_000, 2e-5, 2e-4), (math.inf, 1e-5, 1e-4))
+RATES = ((2e8, 5e-5, 2e-4), (2e9, 2e-5, 2e-4), (math.inf, 1e-5, 1e-4))
+# The same for pairs of answers: a tenth of the rates of fine-tuning or less, because a step moves both answers. TRL has
+# 1e-6 and Zephyr (Tunstall et al. 2023) 5e-7, and with adapters 5e-6.
+PREFERENCE_RATE = 2e-4
+PREFERENCE_RATES = ((2e8, 5e-6, 1e-5), (2e9, 1e-6, 1e-5), (math.inf, 5e-7, 5e-6))
 # A constant rate and no decay; all else is as in the base.
 REINFORCEMENT: Mapping[str, Any] = types.MappingProxyType(
     dict(
@@ -163,13 +167,29 @@ def fine_tuning(base: Config, name: str, typed: dict[str, str], size: int = 0) -
         "imported": bool(base.pieces) and is_imported(base),
     }
     if is_pretrained(base, name, size):
-        of_all, of_adapters = next(rates for most, *rates in RATES if size <= most)
+        of_all, of_adapters = _rates(RATES, size)
         settings |= (
             {"learning_rate": of_adapters, "lora_targets": "attn,mlp"} if adapters else {"learning_rate": of_all}
         )
     if name.startswith(HUGGING_FACE):
         settings["context"] = _context(base)
     return Config(**settings, base=name).with_options(typed)
+
+
+def preference_tuning(base: Config, name: str, typed: dict[str, str], size: int = 0) -> Config:
+    """Settings to train the run `name`, whose own settings are `base`, on pairs of answers, with others as typed, as
+    `fine_tuning` does."""
+    of_all, of_adapters = PREFERENCE_RATE, 10 * PREFERENCE_RATE  # as in reinforcement learning
+    if is_pretrained(base, name, size):
+        of_all, of_adapters = _rates(PREFERENCE_RATES, size)
+    rate = of_adapters if typed.get("lora_rank", "0") != "0" else of_all
+    settings = {"field": PAIRS, "packing": "padded", "learning_rate": f"{rate:g}"}
+    return fine_tuning(dataclasses.replace(base, dropout=0.0), name, {**settings, **typed}, size)
+
+
+def _rates(table: tuple[tuple[float, float, float], ...], size: int) -> tuple[float, float]:
+    """The learning rates of a model of this size: of all parameters, and of adapters."""
+    return next((of_all, of_adapters) for most, of_all, of_adapters in table if size <= most)
 
 
 def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
@@ -183,6 +203,8 @@ def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
     settings = {**REINFORCEMENT, "base": name, "imported": bool(base.pieces) and is_imported(base)}
     if name.startswith(HUGGING_FACE):
         settings |= {**IMPORTED, "context": _context(base)}
+    if base.has_pairs:  # which have another loss; stories show what the model forgets
+        settings |= {"field": Config.field, "data": IMPORTED["data"], "validation_fraction": 0.2}
     if typed.get("lora_rank", "0") != "0":
         settings["learning_rate"] *= 10  # adapters need about ten times the rate (Schulman et al. 2025)
     return dataclasses.replace(base, **settings).with_settings(typed)

@@ -1,4 +1,4 @@
-"""The settings of reinforcement learning: what is rewarded, and the cache that continuations are sampled with."""
+"""The settings of learning from preferences and rewards, and of the cache that continuations are sampled with."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -36,6 +36,9 @@ class RewardConfig(Settings):
     scale_advantages: bool = setting(
         True, "divide advantages by the deviation of the group; false: very easy and very hard prompts weigh less"
     )
+    deviation: Literal["population", "sample"] = setting(
+        "population", "the deviation of a group of K rewards: of its K, or as an estimate that divides by K - 1"
+    )
     loss_mean: Literal["token", "sequence"] = setting(
         "token", "what has the same weight in the loss: each token, or each continuation"
     )
@@ -43,6 +46,22 @@ class RewardConfig(Settings):
         False, "leave out continuations that are cut off: where they would have led is unknown"
     )
     skip_equal: bool = setting(False, "leave out groups of equal rewards, which only hold the model at its base")
+
+
+@dataclass(frozen=True)
+class PreferenceConfig(Settings):
+    """The loss of pairs of answers, of which one is preferred."""
+
+    dpo_beta: float = setting(
+        0.1, "what log-probabilities are multiplied by to be rewards; a small one lets the model move far",
+        allowed=Range(above=0),
+    )  # fmt: skip
+    dpo_label_smoothing: float = setting(
+        0.0, "the chance that a pair is the wrong way round", allowed=Range(at_least=0, below=0.5)
+    )
+    dpo_length_normalized: bool = setting(
+        False, "divide the log-probability of an answer by its tokens, so that long ones are not favored"
+    )
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,21 @@
-"""Commands for data and settings: data, tokenizer, presets, settings."""
+"""Commands for data and settings: data, duplicates, tokenizer, presets, settings."""
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
 from commandline import terminal
-from harness.cli.options import TOKENIZER_HELP, field_option
-from harness.config import PARTS, DataConfig
+from harness.cli.options import TOKENIZER_HELP, field_option, pieces_option
+from harness.config import MESSAGES, PAIRS, PARTS, PLAIN, DataConfig
 from harness.errors import HarnessError, UsageError
 from harness.presets import PRESETS
 from harness.settings import describe
+
+SHOWN = 5  # texts that do not stay
 
 
 @click.command()
@@ -40,6 +44,88 @@ def data(source: str, **flags: str | None) -> None:
         click.echo(f"Token files: {part.folder}")
         for note in part.notes:
             terminal.echo(note)
+
+
+@click.command()
+@click.argument("source")
+@field_option
+@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), default=0.8, show_default=True,
+              help="Share of runs of words that two near-duplicates have in common.")  # fmt: skip
+@click.option("--words", type=click.IntRange(1), default=5, show_default=True, help="Words of such a run.")
+@click.option("--to", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="New file for the texts that stay: .jsonl, or .txt.")  # fmt: skip
+@pieces_option
+def duplicates(
+    source: str, field: str | None, threshold: float, words: int, file: Path | None, pieces_folder: Path | None
+) -> None:
+    """Find texts that are nearly equal, and write a file without them.
+
+    SOURCE is a file, folder, pattern or URL of texts. Of each group of near-duplicates, the longest text stays. With
+    --pieces, your `deduplicate` of problem 55 decides.
+    """
+    from commandline.files import write
+    from commandline.progress import working
+    from commandline.text import counted
+    from harness.data.duplicates import BANDS, deduplicate, hash_functions
+
+    if file is not None and (file.suffix not in (".jsonl", ".txt") or file.exists()):
+        reason = "already exists" if file.exists() else "must end in .jsonl or .txt"
+        raise UsageError(f"--to {file} is not valid; it {reason}.")
+    field = field or DataConfig.field
+    texts = _whole_texts(source, field)
+    stay: Any = deduplicate
+    if pieces_folder is not None:
+        stay = _piece("deduplicate", pieces_folder)
+    with working(f"comparing {counted(len(texts), 'text')}"):
+        kept = [int(index) for index in stay(texts, words, *hash_functions(), BANDS, threshold)]
+    number = len(texts) - len(kept)
+    click.echo(f"{counted(len(texts), 'text')}, of which {number:,} {'is a' if number == 1 else 'are'} "
+               f"near-duplicate{'' if number == 1 else 's'} of others that stay.")  # fmt: skip
+    for index in sorted({*range(len(texts))} - {*kept})[:SHOWN]:
+        click.echo(f"  {texts[index][:60]!r}")
+    if file is not None:
+        write(file, _as_file(file, field, [texts[index] for index in kept]))
+        click.echo(f"Written: {counted(len(kept), 'text')} to {file}")
+    elif number:
+        terminal.echo("Write a file without them with --to FILE.jsonl.")
+
+
+def _whole_texts(source: str, field: str) -> list[str]:
+    """All texts of a source. Raises UsageError if there are none."""
+    from harness.data.formats import Seen
+    from harness.data.prepared import open_sources
+
+    texts, begun = list[str](), list[str]()
+    for each in open_sources(DataConfig(data=source, field=field, chat=PLAIN, packing="padded"), whole=True):
+        for part in each.read(Seen()):
+            begun.append(part.text)
+            if part.ends:
+                texts.append("".join(begun))
+                begun.clear()
+    if not texts:
+        raise UsageError(f"{source} contains no text.")
+    return texts
+
+
+def _piece(name: str, folder: Path) -> Callable[..., Any]:
+    """A piece of a workspace, whose errors say where they come from. Raises UsageError if it is not there."""
+    from harness.pieces.load import attribute_errors_to, load_pieces
+
+    pieces = load_pieces(folder)
+    if name not in pieces.by_name:
+        raise UsageError(f"{folder} has no finished `{name}`; omit --pieces to use the harness's own.")
+    return lambda *args: attribute_errors_to(pieces, lambda: pieces.by_name[name](*args))
+
+
+def _as_file(file: Path, field: str, texts: list[str]) -> str:
+    """Texts as records, or with end-of-text between them. Dialogues are stored as JSON."""
+    from harness.data.tokenizer_json import END_OF_TEXT
+
+    if file.suffix == ".txt":
+        return f"\n{END_OF_TEXT}\n".join(texts) + "\n"
+    values = (json.loads(text) if field in (MESSAGES, PAIRS) else text for text in texts)
+    records = (value if field == PAIRS else {field: value} for value in values)
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 @click.group()

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import click
 
 from commandline.commands import Commands
-from harness.cli import data, measure, models, training
+from harness.cli import data, export, measure, models, training
 
 
 class Harness(Commands):
@@ -14,10 +14,10 @@ class Harness(Commands):
 
     program = "harness"
     sections: ClassVar = {
-        "Train": ("train", "resume", "finetune", "rl", "find-lr"),
+        "Train": ("train", "resume", "finetune", "dpo", "rl", "find-lr"),
         "Use": ("sample", "chat", "export", "trust"),
         "Measure": ("eval", "compare", "profile"),
-        "Prepare": ("data", "tokenizer", "presets", "settings"),
+        "Prepare": ("data", "duplicates", "tokenizer", "presets", "settings"),
     }
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -52,7 +52,7 @@ def main() -> None:
     """
 
 
-for module in (training, measure, models, data):
+for module in (training, measure, models, export, data):
     for name, command in vars(module).items():
         if isinstance(command, click.Command) and not name.startswith("_"):  # a private one belongs to a group
             main.add_command(command)

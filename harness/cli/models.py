@@ -1,4 +1,4 @@
-"""Commands for trained models: sample, chat, playground, eval, compare, export, trust."""
+"""Commands for trained models: sample, chat, playground, eval, compare, trust."""
 
 import json
 import signal
@@ -45,7 +45,16 @@ _SAMPLING_OPTIONS = (
         show_default=True,
         help="Sample from the fewest tokens that sum to P; 1 for all.",
     ),
+    click.option(
+        "--min-p",
+        type=float,
+        default=0.0,
+        show_default=True,
+        help="Leave out tokens less than P times as likely as the likeliest; 0 for none.",
+    ),
     click.option("--seed", type=int, default=0, show_default=True, help="Random seed."),
+    click.option("--stop", "stops", multiple=True, metavar="TEXT", help="End a sample before this text. Repeatable."),
+    click.option("--system", metavar="TEXT", help="System message of a model that answers."),
     click.option("--max-tokens", type=int, default=512, show_default=True, help="Maximum length of a sample."),
 )
 
@@ -74,7 +83,10 @@ def sample(
     temperature: float,
     top_k: int,
     top_p: float,
+    min_p: float,
     seed: int,
+    stops: tuple[str, ...],
+    system: str | None,
     number: int,
     max_tokens: int,
     step: int | None,
@@ -89,12 +101,13 @@ def sample(
     """
     prepare_jax()
     from harness.model.sampling import Sampling, on_length, stream_text
+    from harness.run.stop_strings import until
 
-    sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
+    sampling = Sampling(temperature, top_k, top_p, seed, max_tokens, min_p)
     session, model, _ = open_model(root, run_name, pieces_folder, step, no_pieces=no_pieces)
     tokenizer = session.tokenizer
     prompt = session.prompt if prompt is None else prompt
-    ids = session.prompt_ids(prompt)
+    ids = session.prompt_ids(prompt, session.system_messages(system))
     if note := on_length(ids, session.config.context):
         terminal.echo(note, err=True)
     alone = number == 1  # shown token by token
@@ -109,7 +122,8 @@ def sample(
     for index, tokens in enumerate(samples):
         if index:
             click.echo("\n" + "-" * 8)
-        stories.tell(stream_text(tokenizer, counted_tokens(tokens)), prompt, apart=answers)
+        told = until(stream_text(tokenizer, counted_tokens(tokens)), stops)
+        stories.tell(told, prompt, apart=answers)
     ended = [stories.ending(length, max_tokens, "answer" if answers else "story")] if alone else []
     likelier = f"--seed {seed + 1}, --temperature {temperature / 2:g} for likelier words" if temperature else ""
     others = f"Others: {likelier or '--temperature 0.8'}, or the playground of `grade web`."
@@ -124,8 +138,8 @@ def sample(
 @no_pieces_option
 @root_option
 def chat(
-    run_name: str, temperature: float, top_k: int, top_p: float, seed: int, max_tokens: int, step: int | None,
-    pieces_folder: Path | None, no_pieces: bool, root: Path,
+    run_name: str, temperature: float, top_k: int, top_p: float, min_p: float, seed: int, stops: tuple[str, ...],
+    system: str | None, max_tokens: int, step: int | None, pieces_folder: Path | None, no_pieces: bool, root: Path,
 ) -> None:  # fmt: skip
     """Continue prompts that you type, or answer messages.
 
@@ -138,9 +152,9 @@ def chat(
     from harness.run.chat import Chat, Prompt, greeting
     from harness.run.signals import noted
 
-    sampling = Sampling(temperature, top_k, top_p, seed, max_tokens)
+    sampling = Sampling(temperature, top_k, top_p, seed, max_tokens, min_p)
     session, model, _ = open_model(root, run_name, pieces_folder, step, no_pieces=no_pieces)
-    chat = Chat(session, model, sampling)
+    chat = Chat(session, model, sampling, system, stops)
     with working("compiling"):
         chat.warm_up()
     terminal.echo(greeting(session))
@@ -278,8 +292,13 @@ def evaluate(
     else:
         state, named = base_state(session), run_name
     with jax.set_mesh(session.mesh):
-        loss = session.validate(state)
+        loss, measured = session.measure(state)
     tokens, name = data.validation, f"{data.name}, " if spec else ""
+    if session.config.has_pairs:
+        click.echo(f"{named}, on {name}{counted(len(session.validation_windows), 'pair')}")
+        for key, value in {"loss": loss, **measured}.items():
+            click.echo(f"  {key.replace('_', ' '):<17}{value:.4f}")
+        return
     number = len(tokens.ends)
     texts = f"{number:,} stories" if is_generated(spec or session.config.data) else counted(number, "text")
     click.echo(f"{named}, on {name}{texts} of {len(tokens):,} tokens")
@@ -355,52 +374,6 @@ def compare(run_names: tuple[str, ...], chart: Path | None, as_json: bool, root:
         key = BITS if "tokenizer" in comparison["settings"] else LOSS
         metrics = {str(run.folder): run.metrics() for run in runs}
         files.write(chart, charts.comparison(metrics, key, units[key]))
-
-
-@click.command()
-@click.argument("run_name", metavar="RUN")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), required=False)
-@click.option("--to", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), help="New folder for the model.")
-@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]),
-              help="Of the parameters. [default: that of the model in Hugging Face's format that the run started from, "
-              "or float32]")  # fmt: skip
-@step_option
-@no_pieces_option
-@root_option
-def export(
-    run_name: str, folder: Path | None, to: Path | None, dtype: str | None, step: int | None, no_pieces: bool,
-    root: Path,
-) -> None:  # fmt: skip
-    """Write a model and its tokenizer to a folder for transformers.
-
-    The settings decide the layout, such as that of GPT-2, Llama or Qwen. Adapters are merged. A model that came in
-    Hugging Face's format keeps its config, its dtype and the files of its tokenizer. A run that learned from dialogues
-    takes its chat template along. A run with pieces uses your export_gpt2 from problem 28 instead.
-    """
-    prepare_jax()
-    from commandline.files import new_folder
-    from harness.hugging_face.export import find_layout, write_model
-    from harness.pieces.assemble import export_model
-    from harness.run.run_session import log_to_stderr
-    from harness.run.state import load_state, origin
-
-    target = to or folder
-    if target is None or (to and folder):
-        raise UsageError(f"Name one folder to export to, as in `harness export {run_name} --to DIR`.")
-    session = open_run(root, run_name, no_pieces=no_pieces)
-    config, pieces = session.config, session.pieces
-    source = None if pieces else origin(session.run, config, log_to_stderr)
-    layout = "" if pieces else f" in {(source.layout if source else find_layout(config)).title} layout"
-    if pieces and dtype:
-        raise UsageError("--dtype is not for runs with pieces: export_gpt2 writes the parameters.")
-    step, state = load_state(session, step)
-    model = session.functions.model(state)
-    with new_folder(target) as unfinished:
-        if pieces:
-            export_model(config, pieces, model, unfinished)
-        else:
-            write_model(config, session.tokenizer, model, unfinished, session.template, source, dtype or "")
-    click.echo(f"Exported run {run_name}, step {step}, to {target}{layout}.")
 
 
 @click.command()

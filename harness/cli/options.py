@@ -162,13 +162,15 @@ def open_model(
 def open_imported(name: str, pieces: Any = None) -> Any:
     """The session of a model in Hugging Face's format, on one device; nothing is trained. Raises UsageError."""
     from harness.data.dialogues import has_template
+    from harness.data.hub import holder
     from harness.presets import unchanged
     from harness.run.folder import Run
     from harness.run.run_session import ignore, open_session
 
     folder, base = imported(name)
     config = unchanged(base, f"{HUGGING_FACE}{folder}")
-    if (folder / "tokenizer.json").exists():  # also where it is that of GPT-2, which might have to be downloaded
+    # Also where it is that of GPT-2, which might have to be downloaded
+    if (holder(folder, "tokenizer.json") / "tokenizer.json").exists():
         config = dataclasses.replace(config, tokenizer=config.base)
     if has_template(folder):
         config = dataclasses.replace(config, chat=config.base, packing="padded")

@@ -1,7 +1,8 @@
-"""Commands that train: train, resume, finetune, rl."""
+"""Commands that train: train, resume, finetune, dpo, rl."""
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from harness.cli.options import (
 )
 from harness.config import HUGGING_FACE, MESSAGES, PLAIN, TASK, TRAIN, Config
 from harness.errors import UsageError
-from harness.presets import fine_tuning, is_pretrained, preset, reinforcement
+from harness.presets import fine_tuning, is_pretrained, preference_tuning, preset, reinforcement
 from harness.settings import typed_settings
 
 
@@ -174,15 +175,50 @@ def finetune(
     flags["data"] = data
     typed = typed_settings(settings, flags)
     _start(coordinator, processes, process)
-    config = _fine_tuning(run, base_config, spelled, typed)
+    config = _tuning(fine_tuning, run, base_config, spelled, typed)
     pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
     if session := _train(run, config, pieces_folder, quiet=quiet):
         _report(session)
 
 
-def _fine_tuning(run: Any, base: Config, name: str, typed: dict[str, str]) -> Config:
-    """The settings to fine-tune a base. Says those of a new run of a pretrained model, and computes it in bfloat16
-    where there is more than a CPU."""
+@click.command()
+@click.argument("base_name", metavar="BASE")
+@click.option("--pairs", "pairs_file", metavar="FILE.jsonl", required=True,
+              help='Records with the answers "chosen" and "rejected", and their "prompt".')  # fmt: skip
+@click.option("--run", "name", metavar="NAME", help="Name of the run. [default: BASE-dpo]")
+@click.option("--beta", "dpo_beta", type=float, metavar="X", help="How near to BASE the model stays. [default: 0.1]")
+@click.option("--template", metavar="T", help="Chat template, as in finetune. [default: that of BASE, or plain]")
+@click.option("--lora", "lora_rank", type=int, metavar="R", help="Train adapters of rank R instead of all parameters.")
+@click.option("--targets", "lora_targets", metavar="PARTS", help="Parts with adapters, as in finetune.")
+@click.option("--steps", type=int, metavar="N", help="Training steps in total.")
+@pieces_option
+@machine_options
+def dpo(
+    base_name: str, pairs_file: str, name: str | None, template: str | None, settings: tuple[str, ...],
+    pieces_folder: Path | None, root: Path, quiet: bool, coordinator: str | None, processes: str, process: int | None,
+    **flags: Any,
+) -> None:  # fmt: skip
+    """Make preferred answers likelier than others, by direct preference optimization.
+
+    Trains a new run from BASE, as finetune does, on pairs of answers to the same prompt. Each answer is a text, or a
+    list of messages of which the last is the answer. Repeating the command resumes.
+    """
+    from harness.run.folder import Run
+
+    base, base_config, spelled = _found_base(base_name, root)
+    run = Run(root / _checked(name or f"{base.folder.resolve().name}-dpo"))
+    chat = template or _template_of(base, base_config, spelled, otherwise=PLAIN)
+    typed = typed_settings(settings, {**flags, "data": pairs_file, "chat": chat})
+    _start(coordinator, processes, process)
+    config = _tuning(preference_tuning, run, base_config, spelled, typed)
+    pieces_folder = pieces_folder or _pieces_of(run, base, base_config)
+    if session := _train(run, config, pieces_folder, quiet=quiet):
+        _report(session)
+
+
+def _tuning(tuning: Callable[..., Config], run: Any, base: Config, name: str, typed: dict[str, str]) -> Config:
+    """The settings of a kind of tuning of a base. Says those of a new run of a pretrained model, and computes it in
+    bfloat16 where there is more than a CPU."""
     import jax
 
     from harness.hugging_face.parameters import count
@@ -190,12 +226,12 @@ def _fine_tuning(run: Any, base: Config, name: str, typed: dict[str, str]) -> Co
 
     size = count(base.model)
     if not is_pretrained(base, name, size):
-        return fine_tuning(base, name, typed, size)
+        return tuning(base, name, typed, size)
     exists = run.config_file.exists()
     if name.startswith(HUGGING_FACE) and "dtype" not in typed:
         fast = "bfloat16" if jax.default_backend() in ("gpu", "tpu") else base.dtype
         typed = {**typed, "dtype": run.config().dtype if exists else fast}
-    config = fine_tuning(base, name, typed, size)
+    config = tuning(base, name, typed, size)
     if not exists:
         names = ("learning_rate", "context", "dtype", *(["lora_targets"] if config.lora_rank else []))
         chosen = ", ".join(f"{name}={getattr(config, name)}" for name in names)

@@ -11,7 +11,7 @@ from jaxtyping import Int32
 from commandline.text import counted
 from harness.config import HUGGING_FACE, TRAIN, Config
 from harness.data.sources import is_generated
-from harness.data.token_files import CONTEXT, FITS, RESTART, Prepared, Tokens
+from harness.data.token_files import CONTEXT, FITS, MARKS, REJECTED, Prepared, Tokens
 from harness.data.train_tokenizer import fitting_size
 from harness.errors import UsageError
 
@@ -121,9 +121,41 @@ class SegmentRows:
         return row
 
 
+@dataclass(frozen=True)
+class PairRows:
+    """Random access to pairs of rows, (2, context + 1): a preferred dialogue, and the other one, both padded.
+
+    Pairs with a dialogue that is longer are left out.
+    """
+
+    tokens: Tokens
+    context: int
+    starts: Int32[np.ndarray, "N"] | Any  # of the pairs
+    middles: Int32[np.ndarray, "N"] | Any  # where the second dialogue of each begins
+    stops: Int32[np.ndarray, "N"] | Any
+
+    @classmethod
+    def of(cls, tokens: Tokens, context: int) -> "PairRows":
+        stops = np.asarray(tokens.ends)
+        starts = np.concatenate([[0], stops])[:-1]
+        middles = np.flatnonzero(tokens[0 : len(tokens)] & REJECTED)  # one token of each pair
+        fits = np.maximum(middles - starts, stops - middles) <= context + 1
+        return cls(tokens, context, starts[fits], middles[fits], stops[fits])
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: int) -> Int32[np.ndarray, "2 W"]:
+        rows = np.full((2, self.context + 1), PADDING, np.int32)
+        start, middle, stop = self.starts[index], self.middles[index], self.stops[index]
+        for row, (first, last) in zip(rows, ((start, middle), (middle, stop)), strict=True):
+            row[: last - first] = row_ids(self.tokens[int(first) : int(last)])
+        return rows
+
+
 def row_ids(stored: np.ndarray) -> Int32[np.ndarray, "N"]:
     """Tokens as they are stored, as a row has them."""
-    ids = (stored & ~(CONTEXT | RESTART)).astype(np.int32)
+    ids = (stored & ~MARKS).astype(np.int32)
     return np.where(stored >= CONTEXT, UNLEARNED - ids, ids)
 
 
@@ -154,13 +186,13 @@ def first_of(ids: np.ndarray) -> np.ndarray:
 class Mixture:
     """Windows of several sources, interleaved by their weights up to the end of the first source that ends."""
 
-    sources: tuple[Windows | SegmentRows | np.ndarray, ...]
+    sources: tuple[Windows | SegmentRows | PairRows | np.ndarray, ...]
     weights: tuple[float, ...]  # their shares; they sum to 1
     order: Int32[np.ndarray, "N 2"] | Any  # source and window
 
     @classmethod
     def of(
-        cls, sources: tuple[Windows | SegmentRows | np.ndarray, ...], weights: tuple[float | None, ...]
+        cls, sources: tuple[Windows | SegmentRows | PairRows | np.ndarray, ...], weights: tuple[float | None, ...]
     ) -> "Mixture":
         """Sources with these weights, or without weights, with shares by their sizes."""
         given = [len(source) if weight is None else weight for source, weight in zip(sources, weights, strict=True)]
@@ -183,18 +215,20 @@ class Mixture:
         return self.sources[source][window]
 
 
-Rows = Windows | SegmentRows | Mixture | np.ndarray  # (N, context + 1) ids, read on access or all in memory
+Rows = Windows | SegmentRows | PairRows | Mixture | np.ndarray  # (N, context + 1) ids, read on access or all in memory
 
 
-def make_windows(config: Config, tokens: Tokens) -> Windows | SegmentRows:
-    """The windows of a split, packed, padded or in segments as the config says."""
+def make_windows(config: Config, tokens: Tokens) -> Windows | SegmentRows | PairRows:
+    """The windows of a split, packed, padded or in segments as the config says, or its pairs of rows."""
+    if config.has_pairs:
+        return PairRows.of(tokens, config.context)
     if config.packing == "packed":
         return Windows.packed(tokens, config.context, config.vocab_size)
     windows = Windows.of_stories(config, tokens)
     return SegmentRows.of(windows) if config.packing == "segments" else windows
 
 
-def windows_of(prepared: Prepared, make: Callable[[Prepared], Windows | SegmentRows | np.ndarray]) -> Rows:
+def windows_of(prepared: Prepared, make: Callable[[Prepared], Windows | SegmentRows | PairRows | np.ndarray]) -> Rows:
     """The windows that `make` makes of a source, or a mixture of those of several sources."""
     if not prepared.parts:
         return make(prepared)
@@ -210,8 +244,11 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
         )
     notes = list(prepared.notes)
     for part in prepared.parts or (prepared,):
-        notes.append(part.summary())
         rows = make_windows(config, part.train)
+        if isinstance(rows, PairRows):
+            notes += _check_pairs(config, part, rows)
+            continue
+        notes.append(part.summary())
         if config.has_dialogues:
             notes += _on_targets(config, part)
         _check_size(config, part, len(rows), batch=1 if prepared.parts else config.batch_size)
@@ -220,6 +257,8 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
                 f"{part.name}: {counted(len(rows), 'row')} for training, of which {rows.padding:.1%} is padding."
             )
         notes += check_tokenizer(config, part)
+    if config.has_pairs:
+        return notes
     ends = (prepared.train.restarted() if config.has_dialogues else prepared.train).ends
     longer = int((np.diff(ends, prepend=0) > config.context + 1).sum())
     if config.packing != "packed" and longer:
@@ -231,6 +270,23 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
             else f"The text exceeds the context of {config.context} and is split across rows."
         )
     return notes
+
+
+def _check_pairs(config: Config, part: Prepared, rows: PairRows) -> list[str]:
+    """Sentences on the number of pairs, and of those that are too long. Raises UsageError if a split has none that fit,
+    or training less than a batch."""
+    held_out = len(PairRows.of(part.validation, config.context))
+    if len(rows) < config.batch_size or not held_out:
+        raise UsageError(
+            f"{part.name} has {counted(len(rows), 'pair')} for training and {held_out:,} for validation within the "
+            f"context of {config.context}, and a step takes {config.batch_size:,}. Use more pairs, shorter ones, or "
+            "fewer rows with --set batch_size."
+        )
+    numbers = f"{part.name}: {counted(len(rows), 'pair')} for training, {held_out:,} for validation."
+    left_out = len(part.train.ends) - len(rows)
+    verb = "is" if left_out == 1 else "are"
+    longer = f"{left_out:,} of {counted(len(part.train.ends), 'pair')} of {part.name} for training {verb} longer"
+    return [numbers, *([f"{longer} than the context of {config.context} and left out."] if left_out else [])]
 
 
 def _on_targets(config: Config, part: Prepared) -> list[str]:
@@ -330,5 +386,5 @@ def validation_batches(
     count = -(-len(rows) // config.batch_size)
     for batch in range(min(count, config.eval_batches) if config.eval_batches else count):
         indices = range(batch * config.batch_size + process, (batch + 1) * config.batch_size, processes)
-        blank = np.full(config.context + 1, PADDING, np.int32)
+        blank = np.full_like(rows[0], PADDING)
         yield np.stack([rows[index] if index < len(rows) else blank for index in indices])

@@ -19,7 +19,8 @@ import tiktoken
 
 from harness.config import HUGGING_FACE, PLAIN, DataConfig
 from harness.data import model_files, rendering
-from harness.data.formats import problem_of
+from harness.data.conversations import problem_of
+from harness.data.hub import holder
 from harness.data.token_files import CONTEXT, RESTART
 from harness.data.tokenizer_json import END_OF_TEXT, tokenizer_config
 from harness.errors import UsageError
@@ -263,12 +264,13 @@ def has_template(folder: Path) -> bool:
 
 
 def template_text(folder: Path) -> str | None:
-    """The chat template of the model in a folder, in the format of Hugging Face, if it has one."""
+    """The text of the chat template of the model in a folder; None if it has none."""
     return _of_model(folder)[0]
 
 
 def _of_model(folder: Path) -> tuple[str | None, dict[str, str]]:
     """The template of a model, if it has one, and the texts of its special tokens."""
+    folder = holder(folder, "tokenizer_config.json")
     file, own = folder / "tokenizer_config.json", folder / "chat_template.jinja"
     try:
         config = tokenizer_config(folder)

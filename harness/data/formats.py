@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from commandline.text import counted
-from harness.config import MESSAGES
+from harness.config import MESSAGES, PAIRS
+from harness.data.conversations import MalformedError, stored_in
 from harness.data.locate import DataFile, require_pyarrow
 from harness.data.tokenizer_json import END_OF_TEXT
 from harness.errors import UsageError
@@ -25,7 +26,11 @@ READ_BYTES = 1 << 20  # decoded at a time
 BUFFER = 1 << 20  # bytes; formats are told apart by the first
 MOST_RECORD = 1 << 26  # characters in a JSON value or a row of a table, which are held as a whole
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-ROLES = ("system", "user", "assistant")  # of the messages of a dialogue
+# What a record needs
+_DIALOGUES = {
+    MESSAGES: "A dialogue is a list of `messages` or `conversations`, or a `prompt` and its `completion`",
+    PAIRS: "A pair has the answers `chosen` and `rejected`, and may have their `prompt`",
+}
 _KINDS = {dict: "an object", list: "a list", bool: "true or false", int: "a number", float: "a number", str: "a string"}
 
 
@@ -191,6 +196,9 @@ def read_json(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen)
     Raises UsageError, with the line, for what is not JSON and for a record without the field.
     """
     for line, value in _json_values(stream, file.shown):
+        if field in _DIALOGUES and isinstance(value, dict):
+            yield _dialogue(value, field, f"{file.shown}, line {line}")
+            continue
         text = value.get(field) if isinstance(value, dict) else value
         if isinstance(value, dict) and field not in value:
             fields = _named([*value]) or "none"
@@ -199,11 +207,6 @@ def read_json(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen)
                 "Choose one with --field."
             )
         if text is None and isinstance(value, dict):
-            continue
-        if field == MESSAGES and isinstance(value, dict):
-            if problem := problem_of(text):
-                raise UsageError(f"{file.shown}, line {line}: the dialogue {problem}.")
-            yield Part(json.dumps(text, ensure_ascii=False))
             continue
         if not isinstance(text, str):
             what = f"the field `{field}` is" if isinstance(value, dict) else "this is"
@@ -214,28 +217,22 @@ def read_json(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen)
         yield from in_parts(cleaned(text, f"{file.name}, line {line}", 0, seen))
 
 
+def _dialogue(record: dict[str, Any], field: str, where: str) -> Part:
+    """A dialogue, or a pair of them, as JSON. Raises UsageError if the record holds none."""
+    try:
+        return Part(json.dumps(stored_in(record, field), ensure_ascii=False))
+    except MalformedError as error:
+        raise UsageError(f"{where}: the {'pair' if field == PAIRS else 'dialogue'} {error}.") from error
+    except KeyError as error:
+        raise UsageError(
+            f"{where}: the record has no field `{error.args[0]}`. Its fields are: {_named([*record]) or 'none'}. "
+            f"{_DIALOGUES[field]}."
+        ) from error
+
+
 def _named(fields: list[str]) -> str:
     """The first of these names, each cut to a length that fits into a message."""
     return ", ".join(name[:40] for name in fields[:10])
-
-
-def problem_of(value: Any) -> str:
-    """What is wrong with a value that should be a dialogue, as the predicate of a sentence; empty if nothing is."""
-    if not isinstance(value, list) or not value:
-        return "is not a list of messages"
-    for number, message in enumerate(value, 1):
-        if not isinstance(message, dict) or message.get("role") not in ROLES:
-            return f"has a message {number} whose role is not {', '.join(ROLES[:-1])} or {ROLES[-1]}"
-        if not isinstance(message.get("content"), str):
-            return f"has a message {number} without content, or whose content is not a string"
-    if not any(message["role"] == "assistant" for message in value):
-        return "has no answer: no message has the role assistant"
-    return ""
-
-
-def first_question(dialogue: str) -> str:
-    """The first message of a user, of a dialogue in JSON; empty if there is none."""
-    return next((message["content"] for message in json.loads(dialogue) if message["role"] == "user"), "")
 
 
 def _json_values(stream: io.BufferedIOBase, name: str) -> Iterator[tuple[int, Any]]:

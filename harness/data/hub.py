@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 from harness.config import HUGGING_FACE
+from harness.data.model_files import read_json
 from harness.errors import HarnessError, UsageError
 
+ADAPTERS = "adapter_config.json"  # in a folder that holds changes of a model, in the format of PEFT
 MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")  # ORG/NAME
 FILES = ["*.json", "*.safetensors", "*.jinja", "merges.txt", "tokenizer.model"]
 
@@ -22,6 +24,34 @@ def model_folder(name: str) -> Path:
     if Path(name).exists() or not MODEL.fullmatch(name):
         return Path(name)
     return _snapshot(name)
+
+
+def name_of(name: str) -> str:
+    """How other programs name a model: ORG/NAME if its folder is a snapshot of the hub, else its folder."""
+    folder = model_folder(name)
+    model = folder.parent.parent.name.removeprefix("models--").replace("--", "/", 1)
+    return model if folder.parent.name == "snapshots" and MODEL.fullmatch(model) else str(folder)
+
+
+def base_of(folder: Path) -> Path:
+    """The folder of the model that the adapters in a folder change; the folder itself if it holds none.
+
+    Raises UsageError if the adapters do not say which model that is, and as `model_folder` does.
+    """
+    if not (file := folder / ADAPTERS).exists():
+        return folder
+    name = read_json(file).get("base_model_name_or_path")
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"{file} does not name the model that it changes; write it as base_model_name_or_path.")
+    base = model_folder(name)
+    if (base / ADAPTERS).exists():
+        raise UsageError(f"{file} changes {name}, which is itself adapters; merge those first with `harness export`.")
+    return base
+
+
+def holder(folder: Path, name: str) -> Path:
+    """The folder of a model that holds a file: that of adapters may leave it to their base."""
+    return folder if (folder / name).exists() else base_of(folder)
 
 
 @functools.cache  # a run asks for its tokenizer several times, and each download asks the hub what is new

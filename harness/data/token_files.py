@@ -18,15 +18,16 @@ from commandline.files import lock
 from commandline.folders import cache_folder
 from commandline.progress import progress, working
 from commandline.text import counted
-from harness.data.formats import Part, Seen, first_question
+from harness.data.conversations import first_question
+from harness.data.formats import Part, Seen
 from harness.data.package_tokenizer import begin_of, end_of
 from harness.data.sources import Source
 from harness.data.split import Dealer, Writer
 from harness.errors import HarnessError, UsageError
 
-# Of the cached files. Version 1 lacked some stories, version 2 what is said of them, and version 3 had other rows of
-# dialogues.
-FORMAT = 4
+# Of the cached files. Version 1 lacked some stories, version 2 what is said of them, version 3 had other rows of
+# dialogues, and version 4 is from before pairs of them.
+FORMAT = 5
 ENCODE_BATCH = 4096  # texts
 ENCODE_CHARACTERS = 1 << 22  # of the texts encoded together
 FITS = 2.0  # bytes per token, below which a tokenizer was made for other text
@@ -34,6 +35,8 @@ LONGEST_BEGINNING = 200  # characters of a text that are remembered
 SPLITS = ("train", "validation")
 CONTEXT = np.uint32(1 << 31)  # the bit of a token that is read, and not learned
 RESTART = np.uint32(1 << 30)  # the bit of the first token of another text of the same dialogue
+REJECTED = np.uint32(1 << 29)  # the bit of the first token of the second dialogue of a pair
+MARKS = CONTEXT | RESTART | REJECTED  # all bits of a stored token that are not its id
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,7 @@ def _write(
         files.callback(validation.close)
         for parts, encoded in _encode(source.read(seen), tokenizer, tokenize):
             for part, ids in zip(parts, encoded, strict=True):
-                max_id = max(max_id, int(np.max(ids & ~(CONTEXT | RESTART) if dialogues else ids, initial=0)))
+                max_id = max(max_id, int(np.max(ids & ~MARKS if dialogues else ids, initial=0)))
                 dealer.add(part, ids)
             done = -(-seen.bytes_read // 1000) if source.size else shown + len(parts)
             advance(done - shown)
@@ -249,7 +252,7 @@ def _on_duplicates(name: str, dealer: Dealer) -> str:
     verb = "is" if number == 1 else "are"
     return (
         f"{number:,} of {counted(every, 'validation text')} of {name} {verb} in the training data, too, word for word, "
-        "so the validation loss is too low. Remove the duplicates."
+        "so the validation loss is too low. Remove the duplicates with `harness duplicates`."
     )
 
 

@@ -11,7 +11,7 @@ import tiktoken
 
 from commandline.spelling import nearest
 from harness.config import HUGGING_FACE
-from harness.data.hub import model_folder
+from harness.data.hub import holder, model_folder
 from harness.data.package_tokenizer import begin_of, end_of, read_by_package
 from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, UnsupportedError, read_tokenizer
 from harness.errors import HarnessError, UsageError
@@ -31,7 +31,7 @@ def get_tokenizer(name: str) -> tiktoken.Encoding:
     vocabulary cannot be downloaded.
     """
     if name.startswith(HUGGING_FACE):
-        return _from_folder(model_folder(name))
+        return _from_folder(holder(model_folder(name), "tokenizer.json"))
     if not name.endswith(FILE_SUFFIX):
         return _named(name)
     try:

@@ -6,6 +6,7 @@ config and the dtypes of its tensors.
 
 import json
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from safetensors.numpy import save_file
 
 from harness.config import HUGGING_FACE, Config
 from harness.data.dialogues import Template, template_text
-from harness.data.hub import model_folder
+from harness.data.hub import base_of, model_folder
 from harness.data.model_files import read_json, regular
 from harness.data.package_tokenizer import begin_of
 from harness.data.tokenizer_json import END_OF_TEXT, to_json
@@ -65,15 +66,9 @@ def write_model(
     layout = source.layout if source else find_layout(config)
     if config.lora_rank:
         model = merge_adapters(model)
-    stored = source.dtypes if source and not dtype else {}
-    tensors = {
-        name: tensor.astype(DTYPES[stored.get(name, dtype or "float32")])
-        for name, tensor in layout.tensors(arrays(model, config.vocab_size)).items()
-    }
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "model.safetensors").chmod(0o644)  # safetensors makes it readable by its owner only
+    _write_tensors(layout, arrays(model, config.vocab_size), source, dtype, folder)
     if source:
-        _keep_configs(source, config, dtype, template, folder)
+        _keep_configs(source, dtype, template, folder, tied_head=config.tied_head)
     else:
         ends: Fields = {"bos_token_id": begin[0]} if (begin := begin_of(tokenizer)) else {}
         ends["eos_token_id"] = tokenizer.eot_token
@@ -90,13 +85,39 @@ def write_model(
         (folder / "chat_template.jinja").write_text(template.text, encoding="utf-8")
 
 
-def _keep_configs(source: Parameters, config: Config, dtype: str, template: Template | None, folder: Path) -> None:
+def write_again(source: Path, folder: Path, dtype: str = "") -> None:
+    """Writes the model in a folder into another one, with its adapters merged, and else as it came.
+
+    `dtype` is by default that of each tensor. Raises UsageError for a model that is not supported.
+    """
+    parameters = Parameters(source)
+    _write_tensors(parameters.layout, parameters, parameters, dtype, folder)
+    _keep_configs(parameters, dtype, None, folder, tied_head="head" not in parameters)
+    for each in dict.fromkeys((base_of(source), source)):  # adapters may have a tokenizer of their own
+        _copy(TOKENIZER_FILES + TEMPLATE_FILES, each, folder)
+
+
+def _write_tensors(
+    layout: Layout, parameters: Mapping[str, np.ndarray], source: Parameters | None, dtype: str, folder: Path
+) -> None:
+    """Writes parameters by path as tensors of this dtype, by default those of the source. One after another is
+    converted, so that one of them is held in float32 at a time."""
+    stored = source.dtypes if source and not dtype else {}
+    tensors: dict[str, np.ndarray] = {}
+    for path in parameters:
+        for name, tensor in layout.tensors({path: parameters[path]}).items():
+            tensors[name] = tensor.astype(DTYPES[stored.get(name, dtype or "float32")])
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)  # safetensors makes it readable by its owner only
+
+
+def _keep_configs(source: Parameters, dtype: str, template: Template | None, folder: Path, *, tied_head: bool) -> None:
     """Copies the source's config.json and generation_config.json, with what is another in the export: the dtype, a head
     that is its own, and what ends an answer."""
     model, generation = source.folder / "config.json", source.folder / _GENERATION
     fields = read_json(model)
-    if source.layout.settings(fields)["tied_head"] != config.tied_head:
-        fields["tie_word_embeddings"] = config.tied_head
+    if source.layout.settings(fields)["tied_head"] != tied_head:
+        fields["tie_word_embeddings"] = tied_head
     if dtype:
         fields = {name: value for name, value in fields.items() if name != "torch_dtype"} | {"dtype": dtype}
     _write_json(folder / model.name, fields, model)
@@ -116,11 +137,7 @@ def _write_tokenizer(
     them."""
     named = model_folder(config.tokenizer) if config.tokenizer.startswith(HUGGING_FACE) else source and source.folder
     if named and (named / "tokenizer.json").exists():
-        for pattern in TOKENIZER_FILES + (TEMPLATE_FILES if source else ()):
-            for file in named.glob(pattern):
-                copy = folder / file.relative_to(named)
-                copy.parent.mkdir(exist_ok=True)
-                shutil.copyfile(regular(file), copy)
+        _copy(TOKENIZER_FILES + (TEMPLATE_FILES if source else ()), named, folder)
         return named
     names = {"eos_token": END_OF_TEXT}
     settings = {
@@ -136,6 +153,15 @@ def _write_tokenizer(
     _write_json(folder / "tokenizer_config.json", {**settings, "clean_up_tokenization_spaces": False})
     _write_json(folder / "special_tokens_map.json", names)
     return None
+
+
+def _copy(patterns: Iterable[str], source: Path, folder: Path) -> None:
+    """Copies the files of these names from one folder to another."""
+    for pattern in patterns:
+        for file in source.glob(pattern):
+            copy = folder / file.relative_to(source)
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(regular(file), copy)
 
 
 def _write_json(path: Path, content: dict[str, Any], original: Path | None = None) -> None:

@@ -13,10 +13,12 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from harness.config import HUGGING_FACE
+from harness.data.hub import base_of, holder
 from harness.data.known_fields import unknown_fields
 from harness.data.model_files import read_json, regular
 from harness.data.tokenizer import TOKENIZERS, get_tokenizer
 from harness.errors import UsageError
+from harness.hugging_face.adapters import WEIGHTS, Adapters, Changed
 from harness.hugging_face.layout import Layout
 from harness.hugging_face.layouts import LAYOUTS
 from harness.hugging_face.parameters import shapes, with_rows
@@ -41,7 +43,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     parameters and config.json says other shapes.
     """
     # The shapes of parameters are compared before anything is made of such sizes.
-    settings = Parameters(folder).settings if _has_weights(folder) else _read_settings(folder)[1]
+    settings = Parameters(folder).settings if _has_weights(base_of(folder)) else _read_settings(base_of(folder))[1]
+    folder = holder(folder, "tokenizer.json")
     if (folder / "tokenizer.json").exists():
         name = get_tokenizer(f"{HUGGING_FACE}{folder}").name
         settings["tokenizer"] = name if name in TOKENIZERS else f"{HUGGING_FACE}{folder}"
@@ -49,16 +52,19 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 class Parameters(Mapping[str, np.ndarray]):
-    """The parameters of the model in a folder as float32, by their path in the GPT of these settings.
+    """The parameters of the model in a folder as float32, by their path in the GPT of these settings. Adapters are
+    merged.
 
     Each is read when it is asked for, so that the host need not hold all of them. `rows` is the number of rows per
-    token, if that is more than the vocabulary has. A head that is tied by config.json, and differs from the embedding
-    in the files, is a head of its own, as in transformers; `settings` says so. Raises UsageError if a tensor is
-    missing, has another shape than config.json says, or belongs to no parameter.
+    token, if that is more than the vocabulary has. `self.folder` is that of the model, also where adapters of another
+    folder change it. A head that is tied by config.json, and differs from the embedding in the files, is a head of its
+    own, as in transformers; `settings` says so. Raises UsageError if a tensor is missing, has another shape than
+    config.json says, or belongs to no parameter.
     """
 
     def __init__(self, folder: Path, rows: int = 0):
-        self.folder, self._rows = folder, rows
+        adapters, self.folder, self._rows = folder, base_of(folder), rows
+        folder = self.folder
         self.layout, self.settings = _read_settings(folder)
         self._files = _files(folder, self.layout)
         if self.settings.get("tied_head") and _has_own_head(self._files, self.layout):
@@ -84,6 +90,11 @@ class Parameters(Mapping[str, np.ndarray]):
                     self.layout.check(stored, path, shape)
         except UsageError as error:
             raise UsageError(f"{folder} does not fit its config.json. {error}") from error
+        self._adapters = None
+        if adapters != folder:
+            self._adapters = Adapters(adapters, _tensors_of(adapters / WEIGHTS), used, self.layout.head)
+            if config.tied_head:
+                self._adapters.check_tied(self._names["embed"][0], self.layout.head)
 
     @property
     def dtypes(self) -> dict[str, str]:
@@ -95,7 +106,7 @@ class Parameters(Mapping[str, np.ndarray]):
         """All tensors of the folder by their full names, as float32, of files as they are: with buffers and a tied
         head."""
         with contextlib.ExitStack() as open_files:
-            return dict(_Tensors(self._files, open_files))
+            return dict(self._read(open_files))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._shapes)
@@ -107,8 +118,12 @@ class Parameters(Mapping[str, np.ndarray]):
         if path not in self._shapes:
             raise KeyError(path)
         with contextlib.ExitStack() as open_files:  # closed at once: their pages count as memory
-            parameter = self.layout.read(_Tensors(self._files, open_files), path, self._shapes[path])
+            parameter = self.layout.read(self._read(open_files), path, self._shapes[path])
         return with_rows(path, parameter, self._rows)
+
+    def _read(self, open_files: contextlib.ExitStack) -> Mapping[str, np.ndarray]:
+        tensors = _Tensors(self._files, open_files)
+        return Changed(tensors, self._adapters) if self._adapters else tensors
 
 
 class _Place(NamedTuple):
@@ -141,8 +156,6 @@ class _Tensors(Mapping[str, np.ndarray]):
 
 def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
     file = folder / "config.json"
-    if (folder / "adapter_config.json").exists() and not file.exists():
-        raise UsageError(f"{folder} has an adapter of PEFT, not a model. Merge it into its base (merge_and_unload).")
     found = read_json(file)
     layout = next((layout for layout in LAYOUTS if layout.model_type == found.get("model_type")), None)
     if layout is None:
@@ -208,6 +221,12 @@ def _files(folder: Path, layout: Layout) -> dict[str, _Place]:
     if not any(name.startswith(layout.prefix) for name in found):  # saved without its head
         found = {name if name == layout.head else layout.prefix + name: place for name, place in found.items()}
     return found
+
+
+def _tensors_of(file: Path) -> dict[str, np.ndarray]:
+    """All tensors of a file as float32."""
+    with _opened(file) as opened:
+        return {name: np.asarray(opened.get_tensor(name), np.float32) for name in opened.keys()}  # noqa: SIM118
 
 
 def _has_own_head(files: Mapping[str, _Place], layout: Layout) -> bool:

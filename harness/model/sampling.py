@@ -6,6 +6,7 @@ Several continuations of prompts of one length are sampled together, without a s
 import codecs
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -26,19 +27,21 @@ PROMPTS = {"next_token": "Once upon a time, there was", "copy": "Every effort mo
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen. Temperature 0 is greedy; top_k 0 and top_p 1 keep all tokens."""
+    """How the next token is chosen. Temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 keep all tokens."""
 
     temperature: float = 0.8
     top_k: int = 0
     top_p: float = 0.95
     seed: int = 0
     max_tokens: int = 256
+    min_p: float = 0.0
 
     def __post_init__(self) -> None:
         for valid, option, rule in (
             (self.temperature >= 0, f"--temperature {self.temperature}", "at least 0; 0 is greedy"),
             (self.top_k >= 0, f"--top-k {self.top_k}", "at least 0; 0 keeps all tokens"),
             (0 < self.top_p <= 1, f"--top-p {self.top_p}", "more than 0 and at most 1; 1 keeps all tokens"),
+            (0 <= self.min_p <= 1, f"--min-p {self.min_p}", "at least 0 and at most 1; 0 keeps all tokens"),
             (self.max_tokens > 0, f"--max-tokens {self.max_tokens}", "at least 1"),
         ):
             if not valid:
@@ -46,7 +49,7 @@ class Sampling:
 
 
 def choose_token(logits_V: Float[Array, "V"], key: PRNGKeyArray, sampling: Sampling) -> Int[Array, ""]:
-    """Draws one token id: temperature first, then top-k, then top-p (Holtzman et al. 2020).
+    """Draws one token id: temperature first, then top-k, then top-p (Holtzman et al. 2020), then min-p.
 
     Top-p keeps the fewest tokens whose probabilities sum to at least p, including the one that reaches p.
     """
@@ -59,13 +62,18 @@ def choose_token(logits_V: Float[Array, "V"], key: PRNGKeyArray, sampling: Sampl
     elif sampling.top_p < 1:
         count = V
     else:
-        return jax.random.categorical(key, scaled_V)
+        return jax.random.categorical(key, _likely(scaled_V, sampling.min_p))
     best, ids = jax.lax.top_k(scaled_V, count)
     if sampling.top_p < 1:
         probabilities = jax.nn.softmax(best)
         before = jnp.cumsum(probabilities) - probabilities
         best = jnp.where(before < sampling.top_p, best, -jnp.inf)
-    return ids[jax.random.categorical(key, best)]
+    return ids[jax.random.categorical(key, _likely(best, sampling.min_p))]
+
+
+def _likely(logits_V: Float[Array, "V"], min_p: float) -> Float[Array, "V"]:
+    """The logits of tokens at least `min_p` times as likely as the likeliest (Nguyen et al. 2024); others are -inf."""
+    return jnp.where(logits_V >= logits_V.max() + math.log(min_p), logits_V, -jnp.inf) if min_p else logits_V
 
 
 def distribution(

@@ -20,10 +20,12 @@ from harness.config import Config
 from harness.data.batches import FIRST, UNLEARNED
 from harness.model.attention import SMALLEST_TILE
 from harness.model.gpt import Attend, Cache
+from harness.model.loss import scores
 from harness.model.paged_cache import Blocks, PagedAttend
 from harness.model.rope import Rotate
 from harness.model.sampling import ChooseToken, Sampling
 from harness.model.segments import Segments, segment_positions
+from harness.training.dpo import Pairs, all_logits, is_pair, measured
 from harness.training.grpo import Rollouts, log_probabilities
 from harness.training.optimizer import decayed
 from harness.training.sharding import ShardingRule
@@ -264,6 +266,28 @@ def rollout_loss(config: Config, grpo_loss: Callable[..., Array]) -> LossSum:
         )
         count = jnp.sum(rollouts.sampled_BT)
         return mean * count.astype(mean.dtype), count
+
+    return loss_sum
+
+
+def preference_loss(config: Config, dpo_loss: Callable[..., Array]) -> LossSum:
+    """The loss of pairs of answers from dpo_loss, which is that of one pair and takes logits."""
+
+    def loss_sum(model: nnx.Module, pairs: Pairs, key: Any) -> tuple[Array, Array, dict[str, Array]]:
+        del key  # no dropout, as in the harness's own loss
+        ids_BPW, is_answer_BPW, counts_B = jax.vmap(token_ids)(pairs.ids_BPW), pairs.ids_BPW >= 0, is_pair(pairs)
+        logits_BPWV = all_logits(model, pairs.ids_BPW)
+        losses_B = jax.vmap(lambda *pair: dpo_loss(*pair, config.dpo_beta))(
+            logits_BPWV, pairs.base, ids_BPW, is_answer_BPW
+        )
+
+        def summed(logits_BPWV: Array) -> Array:
+            log_BPT, _ = jax.vmap(scores)(logits_BPWV[:, :, :-1], ids_BPW[:, :, 1:])
+            return jnp.sum(log_BPT * is_answer_BPW[:, :, 1:], axis=2)
+
+        rewards_BP = config.dpo_beta * (summed(logits_BPWV) - summed(pairs.base))
+        losses_B = jnp.where(counts_B, losses_B, jnp.zeros_like(losses_B))
+        return jnp.sum(losses_B), jnp.sum(counts_B), measured(rewards_BP, counts_B)
 
     return loss_sum
 

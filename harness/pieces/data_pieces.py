@@ -51,6 +51,15 @@ def encode(encode: Any) -> None:
         raise SmokeTestError(f"returned {ids!r:.80} for 'lower low' and the tokens `lo` and `low`.")
 
 
+@piece("p55_near_duplicates", use=lambda run: only(False, "by `harness duplicates`"))
+def deduplicate(deduplicate: Any) -> None:
+    """Three texts, of which two are equal."""
+    texts, hashes = ["a cat sat", "a dog ran", "a cat sat"], np.arange(1, 9)
+    kept = deduplicate(texts, 2, hashes, hashes, 4, 0.5)
+    if [*kept] != [0, 1]:
+        raise SmokeTestError(f"returned {kept!r:.60} for three texts of which the last is the first.")
+
+
 def _in_segments(run: Setup) -> Use:
     return only(has_segments(run.config), "with packing=segments")
 

@@ -165,12 +165,32 @@ def _muon(run: Setup) -> Use:
     # The harness's GPT stacks the kernels of all layers: they have more than two axes.
     has_matrices = any(run.uses(model) for model in ("MiniGPT", "ModernGPT"))
     fits = run.config.optimizer == "muon" and has_matrices
+    if fits and run.config.muon_nesterov:
+        return Use(False, "muon is that of problem 46; --set muon_nesterov=false", is_conflict=True)
     return only(fits, "with optimizer=muon and your MiniGPT or ModernGPT")
 
 
 @piece("p46_muon", use=_muon)
 def muon(muon: Any) -> None:
     _run_optimizer(muon(1e-3, 0.95, 0.1, optax.adamw(1e-3)))
+
+
+def _dpo_loss(run: Setup) -> Use:
+    config = run.config
+    if config.has_pairs and (config.dpo_label_smoothing or config.dpo_length_normalized):
+        why = "dpo_loss has no label smoothing and sums over tokens"
+        settings = "--set dpo_label_smoothing=0 and dpo_length_normalized=false"
+        return Use(False, f"{why}; {settings}", is_conflict=True)
+    return only(config.has_pairs, "by `harness dpo`")
+
+
+@piece("p50_preference_losses", adapter=adapt.preference_loss, use=_dpo_loss)
+def dpo_loss(loss: Any) -> None:
+    """A pair whose second answer is shorter, under jit."""
+    logits, ids = jnp.ones((2, T, V)), jnp.stack([IDS, IDS])
+    is_answer = (jnp.arange(T)[None] > 0) & (jnp.arange(T)[None] < jnp.array([[T], [T - 1]]))
+    value = jax.jit(loss, static_argnums=4)(logits, 2 * logits, ids, is_answer, 0.1)
+    check_output(value, (), f"logits of shape (2, {T}, {V})")
 
 
 def _grpo_loss(run: Setup) -> Use:

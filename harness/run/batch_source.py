@@ -11,6 +11,7 @@ from harness.data.batches import train_batches
 from harness.pieces.assemble import make_batches
 from harness.pieces.load import Pieces, attribute_errors_to
 from harness.run.own_code import require_reward
+from harness.run.preferences import Reference
 from harness.run.rewards import split_file
 from harness.run.rollouts import RolloutFeed
 from harness.run.run_session import Session
@@ -31,8 +32,16 @@ class Feed(Protocol):
 class DataFeed:
     """Rows of the data, in the order of their iterator."""
 
-    def __init__(self, rows: Any, mesh: jax.sharding.Mesh, pieces: Pieces | None, shard_batch: Any = None):
+    def __init__(
+        self,
+        rows: Any,
+        mesh: jax.sharding.Mesh,
+        pieces: Pieces | None,
+        shard_batch: Any = None,
+        reference: Reference | None = None,
+    ):
         self._rows, self._mesh, self._pieces, self._shard_batch = rows, mesh, pieces, shard_batch
+        self._reference = reference
         self.get_state = rows.get_state
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -40,8 +49,10 @@ class DataFeed:
         attribute_errors_to(self._pieces, functools.partial(self._rows.set_state, state))
 
     def next(self, state: Any) -> Batch:
-        """The next batch. Does not depend on the state of the model."""
+        """The next batch. Does not depend on what is trained of the state of the model."""
         rows = attribute_errors_to(self._pieces, functools.partial(next, self._rows))
+        if self._reference:
+            return Batch(self._reference.pairs(state, rows), self._targets(rows), {})
         return Batch(self._put(rows), self._targets(rows), {})
 
     def _put(self, rows: Any) -> jax.Array:
@@ -52,13 +63,13 @@ class DataFeed:
 
     def _targets(self, rows: Any) -> int | jax.Array:
         if jax.process_count() == 1:
-            return int((rows[:, 1:] >= 0).sum())
+            return int((rows[..., 1:] >= 0).sum())
         return _count_targets(put_batch(rows, self._mesh))
 
 
 @jax.jit
 def _count_targets(ids_BT: jax.Array) -> jax.Array:
-    return jnp.sum(ids_BT[:, 1:] >= 0)
+    return jnp.sum(ids_BT[..., 1:] >= 0)
 
 
 def open_feed(session: Session) -> Feed:
@@ -68,12 +79,12 @@ def open_feed(session: Session) -> Feed:
     if config.reward:
         return RolloutFeed(session, _task(session))
     process, processes = jax.process_index(), jax.process_count()
-    if pieces is None or "make_loader" not in pieces.by_name:
+    if pieces is None or config.has_pairs or "make_loader" not in pieces.by_name:
         rows = train_batches(config, session.rows, process, processes)
     else:
         rows = make_batches(config, pieces, session.rows, process, processes)
     shard_batch = pieces.adapted("shard_batch", config) if pieces is not None and processes == 1 else None
-    return DataFeed(rows, session.mesh, pieces, shard_batch)
+    return DataFeed(rows, session.mesh, pieces, shard_batch, session.reference)
 
 
 def check_prompts(session: Session) -> None:

@@ -1,4 +1,5 @@
-"""The charts: loss.svg and lr.svg of a run, or reward.svg of reinforcement learning, and the losses of several runs."""
+"""The charts: loss.svg and lr.svg of a run, reward.svg or preference.svg in their place, and the losses of several
+runs."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,8 @@ def draw(folder: Path, metrics: Metrics, title: str, baselines: Mapping[str, flo
     """Draws the charts from the metrics of a run and replaces the existing ones."""
     if any("reward" in entry for entry in metrics):
         pictures = {"reward.svg": rewards(metrics, title)}
+    elif any("margin" in entry for entry in metrics):
+        pictures = {"preference.svg": preferences(metrics, title)}
     else:
         pictures = {"loss.svg": losses(metrics, title, baselines), "lr.svg": learning_rates(metrics, title)}
     for name, picture in pictures.items():
@@ -65,6 +68,20 @@ def rewards(metrics: Metrics, title: str) -> str:
     """Draws the reward over the updates, above what it may cost: distance from the base, variety, length, validation
     loss."""
     return _picture(title, [_panel(metrics, key, label) for key, label in PANELS.items()], "update", PANEL_HEIGHT)
+
+
+OF_PAIRS = {
+    "loss": "loss (nats per pair)",
+    "validation_loss": "validation loss (nats per pair)",
+    "accuracy": "pairs the right way round",
+    "chosen_reward": "reward of chosen answers",
+    "rejected_reward": "reward of rejected answers",
+}
+
+
+def preferences(metrics: Metrics, title: str) -> str:
+    """Draws the losses of pairs of answers, and what the model makes of both answers."""
+    return _picture(title, [_panel(metrics, key, label) for key, label in OF_PAIRS.items()], "step", PANEL_HEIGHT)
 
 
 def range_test(rates: Iterable[float], losses: Iterable[float], smoothed: Iterable[float], suggested: float) -> str:

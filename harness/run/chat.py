@@ -1,7 +1,7 @@
 """A loop of prompts that a trained model continues or answers, with settings that can be changed between them."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,6 +10,7 @@ from harness.data.dialogues import Messages
 from harness.errors import UsageError
 from harness.model.sampling import Sampling, on_length, stream_text
 from harness.run.run_session import Session
+from harness.run.stop_strings import until
 from harness.settings import SEEDS
 
 GREETING = "This model continues stories; it does not answer questions. Type how a story begins, or /help."
@@ -20,6 +21,7 @@ GREETING_OF_TEXT = (
 GREETING_OF_DIALOGUES = "This model has learned from dialogues. Type a message, or /help."
 _OF_DIALOGUES = """\
   Type a message. Ctrl-C stops an answer, Ctrl-D quits.
+  //...             says a line that begins with one slash
   /new              a new conversation
   /again            another answer to the last message"""
 _OF_STORIES = """\
@@ -29,9 +31,10 @@ _SETTINGS = """\
   /temperature 0.7  0 is greedy
   /top-p 0.9        sample from the fewest tokens that sum to P; 1 for all
   /top-k 40         sample from the K most likely tokens; 0 for all
+  /min-p 0.05       leave out tokens less than P times as likely as the likeliest; 0 for none
   /seed 3           the same seed gives the same story
   /help, /quit"""
-_NUMBERS: dict[str, type] = {"temperature": float, "top-p": float, "top-k": int, "seed": int}
+_NUMBERS: dict[str, type] = {"temperature": float, "top-p": float, "top-k": int, "min-p": float, "seed": int}
 _COMMANDS = (*_NUMBERS, "again", "help", "new", "quit")
 
 
@@ -53,8 +56,12 @@ class Chat:
     Programs stay compiled between them.
     """
 
-    def __init__(self, session: Session, model: Any, sampling: Sampling):
-        self.session, self.model, self.sampling = session, model, sampling
+    def __init__(
+        self, session: Session, model: Any, sampling: Sampling, system: str | None = None, stops: Sequence[str] = ()
+    ):
+        """`system` stands before each conversation. An answer ends before any of `stops`."""
+        self.session, self.model, self.sampling, self._stops = session, model, sampling, stops
+        self._before = session.system_messages(system)
         self.ended = False
         self.tokens = 0  # of the last answer; 0 after a command
         self._said: Messages = []  # the conversation so far, or the beginning of a story
@@ -69,13 +76,17 @@ class Chat:
         """The parts of the answer to a line, as they are generated. Raises UsageError for a command that is not
         valid."""
         self.tokens = 0
-        if not line.startswith("/"):
-            if not self.session.template:
-                self._said.clear()
-            self._said.append({"role": "user", "content": line})
-            self._answers = 0
-            yield from self._answer()
+        if line.startswith("/") and not line.startswith("//"):
+            yield from self._obeyed(line)
             return
+        if not self.session.template:
+            self._said.clear()
+        self._said.append({"role": "user", "content": line[1:] if line.startswith("//") else line})
+        self._answers = 0
+        yield from self._answer()
+
+    def _obeyed(self, line: str) -> Iterator[str]:
+        """What a command says."""
         name, _, value = line[1:].strip().partition(" ")
         if name in _NUMBERS:
             self.sampling = self._changed(name, value.strip())
@@ -96,13 +107,14 @@ class Chat:
             self.ended = True
         else:
             close = nearest(name, _COMMANDS)
-            raise UsageError(f"There is no command /{name}. {f'Did you mean /{close[0]}?' if close else 'Try /help.'}")
+            hint = f"Did you mean /{close[0]}?" if close else "Try /help."
+            raise UsageError(f"There is no command /{name}. {hint} To say such a line, begin it with //.")
 
     def _answer(self) -> Iterator[str]:
         """The answer to the last message, which becomes a part of the conversation; or the story with its beginning."""
         session, template, line = self.session, self.session.template, self._said[-1]["content"]
         try:
-            ids = template.prompt(self._said) if template else session.prompt_ids(line)
+            ids = template.prompt([*self._before, *self._said]) if template else session.prompt_ids(line)
         except UsageError:
             self._said.pop()
             raise
@@ -112,7 +124,7 @@ class Chat:
             yield Prompt(line)
         words: list[str] = []
         try:
-            for text in stream_text(session.tokenizer, self._counted(ids)):
+            for text in until(stream_text(session.tokenizer, self._counted(ids)), self._stops):
                 words.append(text)
                 yield text
         finally:  # what was said before Ctrl-C counts

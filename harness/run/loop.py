@@ -149,7 +149,8 @@ class _Loop:
             progress(title, unit="steps", total=config.steps, done=self.step, quiet=self.quiet) as advance,
         ):
             stopped = False
-            if not self.step and config.base and self.on_step is None:
+            # Of pairs of answers, that of the base is ln 2, whatever the base is.
+            if not self.step and config.base and not config.has_pairs and self.on_step is None:
                 self._validate_base()
             while self.step < self.last_step and not stopped:
                 self._dispatch()
@@ -208,15 +209,15 @@ class _Loop:
             f"it, or start another run with a learning_rate below {self.session.config.learning_rate}."
         )
 
-    def _drain(self, validate: Callable[[], float | None]) -> None:
+    def _drain(self, validate: Callable[[], tuple[float | None, dict[str, float]]]) -> None:
         """Waits for the device and records every pending step, the last one with a validation loss."""
         self.metrics.measure_memory()
         while self.pending:
             pending = self.pending.popleft()
             jax.block_until_ready(pending.metrics)
             with self.metrics.untimed():
-                loss = None if self.pending else validate()
-            self.metrics.record(pending, loss)
+                loss, more = (None, {}) if self.pending else validate()
+            self.metrics.record(pending, loss, more)
         self.metrics.sync()  # no checkpoint is ahead of the metrics
 
     def _validate_base(self) -> None:
@@ -227,12 +228,12 @@ class _Loop:
             add_baselines(self.session.run, {"base": loss})
 
     def _validate(self) -> None:
-        self._drain(lambda: self.session.validate(self.state))
+        self._drain(lambda: self.session.measure(self.state))
         self.out_of_patience = self.metrics.is_out_of_patience()
 
     def _save(self) -> None:
         """Saves a checkpoint with the validation loss of its step, if there is one."""
-        self._drain(lambda: None)
+        self._drain(lambda: (None, {}))
         last = self.metrics.last
         loss = last["validation_loss"]
         # Without a validation, the loss of the step itself says whether its state is good, unless its update was

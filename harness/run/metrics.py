@@ -4,7 +4,8 @@ import contextlib
 import math
 import statistics
 import time
-from collections.abc import Iterator
+import types
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from harness.run.run_session import Log, Session
 from harness.training.train_step import StepMetrics
 
 MAX_SKIPPED_IN_A_ROW = 20
+NOTHING: Mapping[str, float] = types.MappingProxyType({})
 
 
 class PendingStep(NamedTuple):
@@ -64,8 +66,10 @@ class Metrics:
         """The last recorded step in a few words."""
         return f"loss {self.last['loss']:.3f}  {self.last['tokens_per_s']:,.0f} tokens/s"
 
-    def record(self, pending: PendingStep, validation_loss: float | None = None) -> None:
-        """Waits for a step and writes its line.
+    def record(
+        self, pending: PendingStep, validation_loss: float | None = None, validated: Mapping[str, float] = NOTHING
+    ) -> None:
+        """Waits for a step and writes its line. `validated` is what else was measured on the validation data.
 
         Raises HarnessError if the updates of too many steps in a row were skipped.
         """
@@ -89,6 +93,7 @@ class Metrics:
             "tokens": self._tokens,
             "validation_loss": validation_loss,
             "validation_bits_per_byte": self.session.bits_per_byte(validation_loss),
+            **{f"validation_{name}": value for name, value in validated.items()},
             **pending.more,
             **{name: float(value) for name, value in pending.metrics.more.items()},
             "time": round(time.time(), 3),

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from harness.config import Config
 from harness.run.baselines import read_baselines
 from harness.run.epochs import epochs, long_past_best, rounded
 from harness.run.metrics_file import training_seconds
@@ -24,13 +25,20 @@ def report(session: Session) -> str:
     rows = [
         (
             "loss at the first step",
-            f"{_number(metrics[0]['loss'])}  (ln of the vocabulary: {math.log(config.vocab_size):.4f})",
+            f"{_number(metrics[0]['loss'])}  ({_chance(config)})",
         ),
         ("loss at the last step", _number(last["loss"])),
     ]
     if best is not None:
         loss, best_loss = validated[-1]["validation_loss"], best["validation_loss"]
-        rows.append(("validation loss", f"{loss:.4f} nats per token (best {best_loss:.4f}, step {best['step']})"))
+        unit = "per pair" if config.has_pairs else "nats per token"
+        rows.append(("validation loss", f"{loss:.4f} {unit} (best {best_loss:.4f}, step {best['step']})"))
+        if config.has_pairs:
+            last_one = validated[-1]
+            rows += [
+                ("pairs the right way round", f"{last_one['validation_accuracy']:.1%} of those for validation"),
+                ("margin of the rewards", f"{last_one['validation_margin']:.3f}"),
+            ]
         if (bits := session.bits_per_byte(loss)) is not None:
             rows.append(("  in bits per byte", f"{bits:.4f} (best {session.bits_per_byte(best_loss):.4f})"))
     if ngrams := session.ngrams:
@@ -38,6 +46,8 @@ def report(session: Session) -> str:
     if "base" in (baselines := read_baselines(run)):
         rows.append(("  of the base, at step 0", f"{baselines['base']:.4f}"))
     charts = ", ".join(str(run.folder / name) for name in ("loss.svg", "lr.svg"))
+    if config.has_pairs:
+        charts = str(run.folder / "preference.svg")
     if rewarded := reward_summary(session):
         rows.append(("reward", f"{rewarded['reward_first']:.3f} at first, {rewarded['reward_last']:.3f} at last"))
         if "kl" in rewarded:
@@ -63,6 +73,11 @@ def report(session: Session) -> str:
             "use fewer steps, --set patience=3, or more text."
         )
     return "\n".join(lines)
+
+
+def _chance(config: Config) -> str:
+    """The loss of a model that knows nothing."""
+    return "ln 2: 0.6931" if config.has_pairs else f"ln of the vocabulary: {math.log(config.vocab_size):.4f}"
 
 
 def _number(loss: float | None) -> str:

@@ -43,7 +43,7 @@ class RolloutFeed:
         self._session, self._task = session, task
         self._config: Config = session.config
         self._tokenizer = session.tokenizer
-        self._base = _base(session)
+        self._base = base_parameters(session) if session.config.kl_weight else None
         self._update = 0
 
     def get_state(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class RolloutFeed:
             np.array(values).reshape(config.prompts, config.group_size)
             for values in ([each.reward for each in rewarded], [each.solved for each in rewarded])
         )
-        advantages_GK = advantages(rewards_GK, scaled=config.scale_advantages)
+        advantages_GK = advantages(rewards_GK, scaled=config.scale_advantages, sample=config.deviation == "sample")
         overlong_B = np.array([not each.ended for each in rewarded])
         equal_G = ~advantages_GK.any(axis=1)
         left_out_B = (config.skip_overlong & overlong_B) | np.repeat(config.skip_equal & equal_G, config.group_size)
@@ -119,11 +119,9 @@ class RolloutFeed:
         return Batch(rollouts, int(sampled_BT.sum()), metrics)
 
 
-def _base(session: Session) -> Any:
-    """What the base has in place of the parameters that are trained; None if the loss does not need it."""
+def base_parameters(session: Session) -> Any:
+    """What the base has in place of the parameters that are trained."""
     config, functions = session.config, session.functions
-    if not config.kl_weight:
-        return None
     if config.lora_rank:  # adapters begin at zero, and all else stays as it is
         return nnx.state(functions.model(functions.init(without=functions.frozen)), nnx.LoRAParam)
     return nnx.state(functions.model(initial_state(session)[0]))

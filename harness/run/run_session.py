@@ -16,10 +16,11 @@ from jax.sharding import Mesh
 
 from harness.config import HUGGING_FACE, Config, ReportConfig
 from harness.data.batches import Rows, check_data, make_windows, validation_batches, windows_of
-from harness.data.dialogues import Template, open_template, template_of
+from harness.data.dialogues import Messages, Template, open_template, template_of
 from harness.data.hub import model_folder
 from harness.data.ngrams import NgramLoss, ngram_loss
 from harness.data.package_tokenizer import begin_of
+from harness.data.pairs import tokenize_pair
 from harness.data.prepared import key_of, open_sources, prepare_all
 from harness.data.sources import Source
 from harness.data.token_files import Prepared, Tokens, prepare
@@ -45,6 +46,7 @@ from harness.training.checkpoint import (
     Checkpointer,
     OrbaxCheckpointer,
 )
+from harness.training.dpo import preferring
 from harness.training.grpo import reinforced
 from harness.training.sharding import make_mesh, put_batch
 from harness.training.train_step import Recipe, StepFunctions, default_recipe, make_step_functions
@@ -93,9 +95,15 @@ class Session:
     def evaluated_on(self, data: str, field: str) -> "Session":
         """A session whose losses are of all of other data, which `data` names as the setting does.
 
-        Raises UsageError if there are none.
+        Raises UsageError if there are none, or if they are pairs of answers and those of the run are not, or the other
+        way round.
         """
         config = dataclasses.replace(self.config, data=data, field=field)
+        if config.has_pairs != self.config.has_pairs:
+            raise UsageError(
+                f"--field {field} is not valid for this model: only the runs of `harness dpo` are evaluated on pairs, "
+                "and on nothing else."
+            )
         return dataclasses.replace(self, held_out=self._prepare(config, open_sources(config, whole=True)))
 
     def _prepare(self, config: Config, sources: tuple[Source, ...]) -> Prepared:
@@ -109,7 +117,8 @@ class Session:
             prepare, tokenizer=self.tokenizer, tokenize=tokenize, key=by_piece, quiet=self.quiet
         )
         if config.has_dialogues and self.template:
-            how = {"tokenize": self.template.tokenize, "key": f"-chat-{self.template.digest}", "dialogues": True}
+            tokenized = functools.partial(tokenize_pair, self.template) if config.has_pairs else self.template.tokenize
+            how = {"tokenize": tokenized, "key": f"-chat-{self.template.digest}", "dialogues": True}
             prepare_one = functools.partial(prepare_one, **how)
         return attribute_errors_to(self.pieces, lambda: prepare_all(config, sources, prepare_one))
 
@@ -139,14 +148,23 @@ class Session:
         folders = (model_folder(name) for name in (config.tokenizer, config.base) if name.startswith(HUGGING_FACE))
         return open_template(spec, self.tokenizer, next(folders, None))
 
-    def prompt_ids(self, prompt: str) -> list[int]:
-        """The tokens of a prompt: of a question, if the model answers. Raises UsageError if it cannot be read."""
+    def prompt_ids(self, prompt: str, before: Sequence[dict[str, Any]] = ()) -> list[int]:
+        """The tokens of a prompt: of a question after the messages `before`, if the model answers.
+
+        Raises UsageError if it cannot be read.
+        """
         if self.template:
-            return self.template.prompt([{"role": "user", "content": prompt}])
+            return self.template.prompt([*before, {"role": "user", "content": prompt}])
         begin, ids = begin_of(self.tokenizer), encode_prompt(self.tokenizer, prompt)
         if prompt and self.pieces is not None and self.pieces.uses("encode", self.config):
             ids = assemble.encode_text(self.pieces, self.tokenizer, prompt)
         return [*begin, *(ids if prompt or not begin else ())]
+
+    def system_messages(self, text: str | None) -> Messages:
+        """What stands before all messages, if there is such a text. Raises UsageError if the model does not answer."""
+        if text and not self.template:
+            raise UsageError("--system needs a model that answers: one with a chat template.")
+        return [{"role": "system", "content": text}] if text else []
 
     @property
     def prompt(self) -> str:
@@ -162,7 +180,7 @@ class Session:
     @functools.cached_property
     def rows(self) -> Rows:
         """The training windows, by the piece `pack` or `pack_stories` if the run uses one."""
-        config, pieces = self.config, self.pieces
+        config, pieces = self.config, self.pieces if not self.config.has_pairs else None
         pack: Callable[[Tokens], Any] = functools.partial(make_windows, config)
         if pieces is not None and pieces.uses("pack", config):
             pack = functools.partial(assemble.pack_windows, config, pieces)
@@ -206,6 +224,8 @@ class Session:
         `number` distinguishes several samples with the same seed.
         """
         if self.pieces is not None:
+            if sampling.min_p:
+                raise UsageError("--min-p is not valid with pieces, which choose tokens by top-k and top-p.")
             return assemble.generate_tokens(self.config, self.pieces, model, ids, sampling, self.end_of_text, number)
         return generate(CachedDecoder(model, sampling), ids, sampling, self.end_of_text, number)
 
@@ -233,21 +253,37 @@ class Session:
         numbered = enumerate(prompts, first)
         return (list(self.tokens(model, [*prompt], sampling, number)) for number, prompt in numbered)
 
+    @functools.cached_property
+    def reference(self) -> Any:
+        """The base that pairs of answers are compared with; None if the data are no pairs."""
+        from harness.run.preferences import Reference  # which opens the base as a session
+
+        return Reference(self) if self.config.has_pairs else None
+
     def validate(self, state: Any) -> float:
-        """The mean loss of the validation batches, in nats per token."""
+        """The mean loss of the validation batches, in nats per token, or per pair of answers."""
+        return self.measure(state)[0]
+
+    def measure(self, state: Any) -> tuple[float, dict[str, float]]:
+        """The loss of `validate`, and the means of what else the loss measures, by name."""
         batches = validation_batches(self.config, self.validation_windows, jax.process_index(), jax.process_count())
-        sums = [self.functions.eval_step(state, put_batch(rows, self.mesh)) for rows in batches]
-        total, targets = 0.0, 0
-        for loss, count in jax.device_get(sums):
+        put = functools.partial(self.reference.pairs, state) if self.reference else self._put
+        total, targets, more = 0.0, 0, dict[str, float]()
+        for loss, count, *sums in jax.device_get([self.functions.eval_step(state, put(rows)) for rows in batches]):
             total, targets = total + float(loss), targets + int(count)
-        return total / max(targets, 1)
+            more = {name: more.get(name, 0.0) + float(each) for named in sums for name, each in named.items()}
+        return total / max(targets, 1), {name: each / max(targets, 1) for name, each in more.items()}
+
+    def _put(self, rows: np.ndarray) -> jax.Array:
+        return put_batch(rows, self.mesh)
 
     @functools.cached_property
     def _bytes_per_target(self) -> float:
         """The mean number of UTF-8 bytes of the targets of `validate`. 0 where that is unknown or says nothing."""
         tokenizer = self.tokenizer
-        if self.config.objective != "next_token" or self.validation.max_id >= tokenizer.n_vocab:
-            return 0.0  # a copied token takes no bits; the piece `tokenize` may make ids of its own
+        no_text = self.config.objective != "next_token" or self.config.has_pairs
+        if no_text or self.validation.max_id >= tokenizer.n_vocab:
+            return 0.0  # pairs have another loss, a copied token takes no bits; `tokenize` may make ids of its own
         lengths = token_bytes(tokenizer)
         batches = validation_batches(self.config, self.validation_windows)
         targets = np.concatenate([rows[:, 1:][rows[:, 1:] >= 0] for rows in batches])
@@ -317,9 +353,11 @@ def _functions(config: Config, mesh: Mesh, used: _Used) -> StepFunctions:
 
 
 def make_recipe(config: Config, mesh: Mesh, pieces: Pieces | None) -> Recipe:
-    """The recipe of a run: the harness's own, with the pieces if there are any, and with the loss of its reward if it
-    has one."""
+    """The recipe of a run: the harness's own, with the pieces if there are any, and with the loss of its reward or
+    its pairs if it has any."""
     recipe = default_recipe(config, mesh) if pieces is None else assemble.recipe_from(config, mesh, pieces)
+    if config.has_pairs:
+        return preferring(config, recipe, None if pieces is None else pieces.adapted("dpo_loss", config))
     if not config.reward:
         return recipe
     return reinforced(config, recipe, None if pieces is None else pieces.adapted("grpo_loss", config))

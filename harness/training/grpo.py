@@ -31,14 +31,17 @@ class Rollouts(NamedTuple):
     advantages_B: Float[Array, "B"]
 
 
-def advantages(rewards_GK: Float[np.ndarray, "G K"], *, scaled: bool = True) -> Float[np.ndarray, "G K"]:
+def advantages(
+    rewards_GK: Float[np.ndarray, "G K"], *, scaled: bool = True, sample: bool = False
+) -> Float[np.ndarray, "G K"]:
     """Rewards of G groups of K continuations, centered within each group. A group of equal rewards has none.
 
     `scaled` divides them by the deviation of the group. Without it, groups of nearly equal rewards have small
-    advantages (Liu et al. 2025, "Understanding R1-Zero-like training").
+    advantages (Liu et al. 2025, "Understanding R1-Zero-like training"). With `sample`, the deviation divides by K - 1,
+    as in TRL and verl.
     """
     centered_GK = rewards_GK - rewards_GK.mean(axis=1, keepdims=True)
-    deviation_G1 = rewards_GK.std(axis=1, keepdims=True)
+    deviation_G1 = rewards_GK.std(axis=1, keepdims=True, ddof=int(sample))
     differ_G1 = deviation_G1 > 1e-6
     divisor_G1 = deviation_G1 if scaled else np.ones_like(deviation_G1)
     return np.divide(centered_GK, divisor_G1, out=np.zeros_like(centered_GK), where=differ_G1)

@@ -87,11 +87,13 @@ def muon_axes(parameters: PyTree) -> PyTree:
     return jax.tree_util.tree_map_with_path(axes, parameters)
 
 
-def with_muon(weight_decay: float, rest: optax.GradientTransformation) -> optax.GradientTransformation:
+def with_muon(
+    weight_decay: float, rest: optax.GradientTransformation, *, nesterov: bool = False
+) -> optax.GradientTransformation:
     """Muon (Jordan et al. 2024) with a rate of 1 for kernels, `rest` for the others.
 
     Updates have the size of AdamW's (Liu et al. 2025), so that both have the same learning rate. The same as problem
-    46.
+    46, unless `nesterov` mixes the gradient into the momentum once more before it is made orthogonal.
     """
 
     def scaled(updates: PyTree, _: PyTree) -> PyTree:
@@ -107,7 +109,7 @@ def with_muon(weight_decay: float, rest: optax.GradientTransformation) -> optax.
         return jax.tree.map(scale, updates, muon_axes(updates))
 
     kernels = optax.chain(
-        optax.contrib.scale_by_muon(beta=MUON_BETA, nesterov=False, weight_dimension_numbers=muon_axes),
+        optax.contrib.scale_by_muon(beta=MUON_BETA, nesterov=nesterov, weight_dimension_numbers=muon_axes),
         optax.stateless(scaled),
         optax.add_decayed_weights(weight_decay),
         optax.scale(-1.0),
@@ -163,7 +165,11 @@ def make_optimizer(
         clipping = optax.stateless(lambda gradients, _: clip(gradients, config.clip_norm)[0])
     if config.optimizer == "muon":
         rest = adamw or optax.adamw(1.0, b2=config.beta2, weight_decay=config.weight_decay, mask=mask)
-        own = muon(1.0, MUON_BETA, config.weight_decay, rest) if muon else with_muon(config.weight_decay, rest)
+        own = (
+            muon(1.0, MUON_BETA, config.weight_decay, rest)
+            if muon
+            else with_muon(config.weight_decay, rest, nesterov=config.muon_nesterov)
+        )
         update = optax.chain(without_empty_variables(own), optax.scale_by_schedule(rate))
     elif adamw is None:
         update = optax.adamw(rate, b2=config.beta2, weight_decay=config.weight_decay, mask=mask)

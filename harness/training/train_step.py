@@ -175,7 +175,7 @@ class StepFunctions:
     # Takes a seed, by default that of the config, and the dotted names of arrays that are not made and stay abstract.
     init: Callable[..., State]
     train_step: Callable[[State, Any], tuple[State, StepMetrics]]  # takes a batch of the recipe's loss
-    eval_step: Callable[[State, Any], tuple[Float[Array, ""], Int[Array, ""]]]
+    eval_step: Callable[[State, Any], tuple[Any, ...]]  # returns what the recipe's loss does
 
     evaluated: int = MODEL  # the place of the model for evaluation and sampling
 
@@ -289,8 +289,8 @@ def _override_train_step(recipe: Recipe, graph: Any, state: State, ids_BT: Array
     return nnx.state((model, optimizer)), StepMetrics(loss, rate, norm, skipped_updates(optimizer.opt_state), {})
 
 
-def _eval_step(recipe: Recipe, graph: Any, state: State, batch: Any) -> tuple[Array, Array]:
-    """The sum of the validation losses of a batch, and the number of its targets."""
+def _eval_step(recipe: Recipe, graph: Any, state: State, batch: Any) -> tuple[Any, ...]:
+    """The sum of the validation losses of a batch, the number of its targets, and what else the loss measures."""
     model = nnx.merge(graph, state)[AVERAGE if recipe.ema_decay else MODEL]
     return recipe.validation_loss_sum(model, batch, None)
 

@@ -10,8 +10,9 @@ import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.data.batches import PADDING, make_windows
+from harness.data.batches import PADDING, UNLEARNED, make_windows
 from harness.data.dialogues import Template, open_template
+from harness.data.pairs import tokenize_pair
 from harness.data.token_files import CONTEXT, RESTART, Tokens
 from harness.data.tokenizer import get_tokenizer
 from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN
@@ -155,6 +156,20 @@ def test_the_texts_of_a_dialogue_have_rows_of_their_own():
     (start,) = np.flatnonzero(ids & RESTART)
     assert [(rows[index] != PADDING).sum() for index in range(len(rows))] == [start, len(ids) - start]
     assert [rows[index].max() for index in range(len(rows))] == [with_tokens().encode_single_token("<|end|>")] * 2
+
+
+def test_the_answers_of_a_pair_stand_in_the_context_that_they_are_asked_in():
+    """Also where the template would give the earlier answer a text of its own."""
+    tokenizer = with_tokens()
+    pair = {"chosen": DIALOGUE, "rejected": [*DIALOGUE[:-1], {"role": "assistant", "content": "No."}]}
+    ids = tokenize_pair(of(THINKING), json.dumps(pair), tokenizer)
+    config = replace(TINY, context=len(ids), vocab_size=300, packing="padded", chat="x", field="pairs", base="x")
+    (rows,) = make_windows(config, Tokens((ids,), np.array([len(ids)])))
+    for row, answer in zip(rows, ("The dog.", "No."), strict=True):
+        assert tokenizer.decode(row[row >= 0].tolist()) == f"[think][/think]{answer}<|end|>"
+        read = UNLEARNED - row[row <= UNLEARNED]
+        asked = tokenizer.decode(of(THINKING).prompt(DIALOGUE[:-1]))
+        assert tokenizer.decode(read.tolist()) == f"{asked}\n"
 
 
 def test_the_end_of_an_answer_comes_after_it():

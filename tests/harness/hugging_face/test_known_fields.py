@@ -108,12 +108,6 @@ def test_a_window_that_no_field_names_is_that_of_transformers(folder: Folder) ->
         assert read_config(path).get("window") == window
 
 
-def test_an_adapter_is_called_one(tmp_path: Path) -> None:
-    (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"has an adapter of PEFT, not a model. Merge it into its base"):
-        read_config(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("part", "fields"),
     [

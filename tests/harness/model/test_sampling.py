@@ -40,6 +40,10 @@ def drawn(sampling: Sampling, number: int = 400) -> np.ndarray:
         (Sampling(temperature=1.0, top_p=0.399), {1}),  # the one that reaches p is in, the next is not
         (Sampling(temperature=1.0, top_p=1e-6), {1}),
         (Sampling(temperature=1.0, top_k=3, top_p=0.5), {1, 3}),  # the three are renormalized to 0.47, 0.29, 0.24
+        (Sampling(temperature=1.0, top_p=1.0, min_p=0.6), {1, 3}),  # 0.25 is 0.62 of 0.4, the next less
+        (Sampling(temperature=1.0, top_k=3, top_p=1.0, min_p=0.6), {1, 3}),
+        (Sampling(temperature=1.0, top_p=1.0, min_p=1.0), {1}),
+        (Sampling(temperature=1.0, top_p=1.0, min_p=1e-9), {0, 1, 2, 3, 4}),
         (Sampling(temperature=0.0), {1}),
         (Sampling(temperature=0.01, top_p=1.0), {1}),
     ],
@@ -165,7 +169,16 @@ def test_samples_of_one_seed_differ_and_are_reproducible() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"temperature": -1.0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.1}, {"max_tokens": 0}]
+    "options",
+    [
+        {"temperature": -1.0},
+        {"top_k": -1},
+        {"top_p": 0.0},
+        {"top_p": 1.1},
+        {"min_p": 1.1},
+        {"min_p": -0.1},
+        {"max_tokens": 0},
+    ],
 )
 def test_an_option_out_of_range_is_a_usage_error(options: dict) -> None:
     with pytest.raises(UsageError, match="--"):

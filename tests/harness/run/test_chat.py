@@ -18,6 +18,7 @@ from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.run_session import Session, ignore, open_session
 from harness.run.state import load_state
+from harness.run.stop_strings import until
 from tests.harness.conftest import TINY, command
 
 GREEDY = Sampling(temperature=0.0, max_tokens=5)
@@ -127,3 +128,45 @@ def test_on_a_terminal_ctrl_c_stops_the_story_and_ctrl_d_quits(session: Session,
     finally:
         process.kill()
         os.close(terminal)
+
+
+def test_a_line_may_begin_with_a_slash(session: Session) -> None:
+    chat = Chat(session, session.functions.model(load_state(session)[1]), GREEDY)
+    assert "".join(chat.answer("//etc/passwd")).startswith("/etc/passwd")
+    with pytest.raises(UsageError, match=r"There is no command /etc/passwd\. Try /help\. To say such a line, begin it"):
+        list(chat.answer("/etc/passwd"))
+
+
+def test_stop_strings_end_an_answer(session: Session) -> None:
+    model = session.functions.model(load_state(session)[1])
+    whole = "".join(Chat(session, model, GREEDY).answer("The cat")).removeprefix("The cat")
+    stop = whole[2:4]
+    stopped = "".join(Chat(session, model, GREEDY, stops=[stop]).answer("The cat")).removeprefix("The cat")
+    assert stopped == whole[: whole.index(stop)]
+
+
+def test_a_system_message_needs_a_model_that_answers(session: Session) -> None:
+    with pytest.raises(UsageError, match="--system needs a model that answers"):
+        Chat(session, None, GREEDY, system="Be brief.")
+
+
+@pytest.mark.parametrize(
+    ("parts", "stops", "expected"),
+    [
+        (["Hi", " there", "."], [], "Hi there."),
+        (["Hi", " the", "re."], ["there"], "Hi "),
+        (["a", "b", "a", "b", "c"], ["abc"], "ab"),
+        (["abab"], ["abc"], "abab"),
+        (["one two three"], ["three", "two"], "one "),
+        (["END"], ["END"], ""),
+    ],
+)
+def test_a_text_ends_before_the_first_stop_string(parts: list[str], stops: list[str], expected: str) -> None:
+    assert "".join(until(parts, stops)) == expected
+    assert "".join(until([*"".join(parts)], stops)) == expected
+
+
+def test_only_what_may_begin_a_stop_string_is_held_back() -> None:
+    parts = until(["one E", "N", "d"], ["END"])
+    assert next(parts) == "one "
+    assert list(parts) == ["ENd"]

@@ -151,3 +151,26 @@ def test_usage_errors(harness_here: Harness, tmp_path: Path):
     ):
         result = harness_here("finetune", "base", *options)
         assert (result.code, sentence in result.err) == (2, True), result.err
+
+
+def test_a_system_message_stands_before_each_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = replace(TINY, data=str(dialogues(tmp_path)), field="messages", chat="plain", packing="padded", context=64)
+    session = open_session(Run(tmp_path / "runs" / "r"), config, None, log=ignore, quiet=True)
+    prompts = []
+
+    def noted(self, model, ids, sampling, number=0):
+        prompts.append(self.tokenizer.decode(ids))
+        return iter(self.tokenizer.encode("Moo. STOP Moo."))
+
+    monkeypatch.setattr(type(session), "tokens", noted)
+    chat = Chat(session, None, Sampling(), system="Be brief.", stops=("STOP",))
+    for line in ("Cow?", "/new", "Dog?", "And then?"):
+        said = "".join(chat.answer(line))
+    assert said.strip() == "Moo."
+    assert prompts == [
+        "Be brief.\nUser: Cow?\nAssistant:",
+        "Be brief.\nUser: Dog?\nAssistant:",
+        "Be brief.\nUser: Dog?\nAssistant: Moo.<|endoftext|>\nUser: And then?\nAssistant:",
+    ]
+    ids = session.prompt_ids("Cow?", session.system_messages("Be brief."))
+    assert session.tokenizer.decode(ids) == prompts[0]

@@ -50,7 +50,7 @@ def test_a_new_best_is_saved_whatever_the_interval_of_checkpoints(
     losses: list[float], kept: list[int], tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     each = iter(losses)
-    monkeypatch.setattr(Session, "validate", lambda self, state: next(each))
+    monkeypatch.setattr(Session, "measure", lambda self, state: (next(each), {}))
     run = trained(replace(tiny, steps=10, eval_every=2, checkpoint_every=9, keep=2), tmp_path / "run")
     assert checkpoints(run) == kept
     session = open_session(run, run.config(), None, log=ignore, quiet=True)

@@ -248,7 +248,7 @@ def test_a_run_that_ends_in_nan_fails_and_goes_back(
     losses = iter([3.0, 2.0, *[float("nan")] * 4])
     messages: list[str] = []
     with monkeypatch.context() as patch:
-        patch.setattr(Session, "validate", lambda self, state: next(losses))
+        patch.setattr(Session, "measure", lambda self, state: (next(losses), {}))
         with pytest.raises(
             HarnessError, match=r"The loss of step 6 is nan\. The last good checkpoint is that of step 2"
         ):

@@ -30,6 +30,13 @@ def test_advantages_are_normalized_in_each_group() -> None:
     np.testing.assert_array_equal(own[0], [-1, 1, 1, -1])
 
 
+def test_advantages_may_be_divided_by_the_sample_deviation() -> None:
+    np.testing.assert_allclose(
+        advantages(np.array([[0.0, 1.0, 5.0]]), sample=True), [[-2 / 7**0.5, -1 / 7**0.5, 3 / 7**0.5]]
+    )
+    np.testing.assert_allclose(advantages(np.array([[0.0, 1.0]]), sample=True), [[-(0.5**0.5), 0.5**0.5]])
+
+
 def test_advantages_need_not_be_scaled() -> None:
     rewards = np.array([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0], [2.0, 2.0, 2.0, 2.0]])
     np.testing.assert_allclose(advantages(rewards, scaled=False), rewards - rewards.mean(axis=1, keepdims=True))

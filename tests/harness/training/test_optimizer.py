@@ -131,6 +131,24 @@ def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings, n
             assert np.all((values > 0.4) & (values < 1.2)), name
 
 
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_muon_is_that_of_optax(nesterov: bool) -> None:
+    config = replace(CONFIG, optimizer="muon", muon_nesterov=nesterov, weight_decay=0.1, clip_norm=0.0)
+    own = make_optimizer(config, rate=lambda step: 0.01)
+    theirs = optax.contrib.muon(0.01, beta=0.95, nesterov=nesterov, consistent_rms=0.2, weight_decay=0.1)
+    rng = np.random.default_rng(0)
+    first = {"ff1": {"kernel": jnp.asarray(rng.normal(size=(6, 8)), jnp.float32)}}
+    ends = []
+    for optimizer in (own, theirs):
+        parameters, state, rng = first, optimizer.init(first), np.random.default_rng(1)
+        for _ in range(3):
+            gradients = {"ff1": {"kernel": jnp.asarray(rng.normal(size=(6, 8)), jnp.float32)}}
+            updates, state = optimizer.update(gradients, state, parameters)
+            parameters = optax.apply_updates(parameters, updates)
+        ends.append(np.asarray(parameters["ff1"]["kernel"]))
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-5, atol=1e-6)
+
+
 def test_the_state_of_muon_can_be_made_abstractly_on_a_mesh() -> None:
     config = replace(CONFIG, optimizer="muon")
 
