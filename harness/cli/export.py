@@ -29,14 +29,13 @@ def export(
     run_name: str, folder: Path | None, to: Path | None, dtype: str | None, step: int | None, root: Path, *,
     adapters: bool, no_pieces: bool,
 ) -> None:  # fmt: skip
-    """Write a model and its tokenizer for transformers, or for llama.cpp.
+    """Write a model and its tokenizer for transformers or llama.cpp.
 
-    A new folder holds them; a name that ends with .gguf is a file for llama.cpp.
-    The settings of a run decide the layout, such as that of GPT-2, Llama or Qwen. Adapters are merged, or with
-    --adapters written alone. A model that came in Hugging Face's format keeps its config, its dtype and the files of
-    its tokenizer. A run that learned from dialogues takes its chat template along. A run with pieces uses your
-    export_gpt2 from problem 28 instead. MODEL may also be hf:DIR or hf:ORG/NAME: adapters of PEFT are merged into
-    their base.
+    A new folder holds them; a name that ends with .gguf is a file for llama.cpp. The settings of a run decide the
+    layout, such as that of GPT-2, Llama or Qwen. Adapters are merged, or with --adapters written alone. A model that
+    came in Hugging Face's format keeps its config, its dtype and the files of its tokenizer. A run that learned from
+    dialogues takes its chat template along. A run with pieces uses your export_gpt2 from problem 28 instead. MODEL may
+    also be hf:DIR or hf:ORG/NAME: adapters of PEFT are merged into their base.
     """
     target = to or folder
     if target is None or (to and folder):

@@ -198,7 +198,7 @@ def dpo(
     pieces_folder: Path | None, root: Path, quiet: bool, coordinator: str | None, processes: str, process: int | None,
     **flags: Any,
 ) -> None:  # fmt: skip
-    """Make preferred answers likelier than others: DPO on pairs of answers.
+    """Make preferred answers likelier (DPO), from pairs of answers.
 
     Trains a new run from BASE, as finetune does, on pairs of answers to the same prompt. Each answer is a text, or a
     list of messages of which the last is the answer. Repeating the command resumes.
