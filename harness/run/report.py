@@ -66,7 +66,8 @@ def report(session: Session) -> str:
         ("charts", charts),
     ]
     title = f"Run {run.folder}: {last['step']} of {config.steps} steps, {last['tokens']:,} tokens"
-    lines = [title, *(f"  {name:<28}{value}" for name, value in rows)]
+    width = max(26, *(len(name) for name, _ in rows)) + 2
+    lines = [title, *(f"  {name:<{width}}{value}" for name, value in rows)]
     if past := long_past_best(session, metrics):
         lines.append(
             f"The best validation loss is that of step {past['step']}. After it, the model learned its text by heart: "
