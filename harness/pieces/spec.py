@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Optional
 
 from harness.config import Config
 
@@ -22,7 +22,7 @@ class Setup:
     """What decides which pieces a run uses: its settings, and the pieces that are there."""
 
     config: Config
-    there: Mapping[str, "PieceSpec | None"]  # None for one that only others need, such as `save`
+    there: Mapping[str, Optional["PieceSpec"]]  # None for one that only others need, such as `save`
 
     def use(self, name: str) -> Use:
         """How the run uses a piece that is there."""
