@@ -56,23 +56,6 @@ LONG = (
 )
 
 
-def _with_room(function: Callable[[], Any]) -> Any:
-    return function()
-
-
-# Python keeps its frames in blocks of 16 KB. Where a call does not fit, it asks the system for a block, and returns it
-# after the call. A loop at the end of a block does so at every turn. A frame this large gets a block in which all
-# further calls fit.
-_with_room.__code__ = _with_room.__code__.replace(co_stacksize=1 << 17)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> Any:
-    """Runs all of pytest in a large block of frames."""
-    others = config.pluginmanager.subset_hook_caller("pytest_cmdline_main", [sys.modules[__name__]])
-    return _with_room(lambda: others(config=config))
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not any(part in item.nodeid for part in LONG))
     gc.freeze()  # what has been imported is not garbage
