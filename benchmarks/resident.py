@@ -24,7 +24,7 @@ from grader.course import catalog
 from grader.resident import client, connection
 
 BARS = {"second, right / import": 0.70, "second, wrong / import": 1.2, "first / alone": 1.05}
-REST = 6.0  # seconds between two gradings: a judge that has just begun compiles in its spare workers meanwhile
+REST = 6.0  # seconds between two gradings, in which a new judge compiles in its spare workers
 
 
 def judges() -> list[psutil.Process]:

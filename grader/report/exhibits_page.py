@@ -40,54 +40,50 @@ def document(title: str, heading: str, exhibits: Sequence[Exhibit], end: Ending)
     return html_report.page(title, heading, article(title, exhibits, end))
 
 
-def _macros() -> Any:
-    """Returns the macros of the template."""
-    return html_report.environment().get_template("exhibits.jinja").module
+def _made(macro: str, *values: Any) -> Markup:
+    """Returns what a macro of the template makes of `values`."""
+    made: Markup = getattr(html_report.environment().get_template("exhibits.jinja").module, macro)(*values)
+    return made
 
 
 def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
     """Returns the exhibits of a play and its end as one `<article>`, to be shown with the STYLE of `html`. The title
     may be empty."""
     figures = [*map(render, exhibits), ending(end)]
-    made: Markup = _macros().article(title, figures)
-    return made
+    return _made("article", title, figures)
 
 
 def ending(end: Ending) -> str:
     """Returns the end of a play as HTML, in the form of a report's error. Empty if there is nothing to say."""
-    made: Markup = _macros().ending(end.said, list(html_report.frames(end.frames)), html_report.last(end.printed))
-    return made
+    return _made("ending", end.said, list(html_report.frames(end.frames)), html_report.last(end.printed))
 
 
 def offered(offer: Offer | None) -> str:
     """Returns the offer at the end of a play as HTML, with the command on a line of its own. Empty if there is none."""
-    made: Markup = _macros().offered(offer.said, offer.command) if offer else Markup()
-    return made
+    return _made("offered", offer.said, offer.command) if offer else ""
 
 
 def render(exhibit: Exhibit) -> str:
     """Returns the exhibit as one `<figure>`, to be shown with the STYLE of `html` inside of an `article`. All text in
     it is escaped."""
     heads, rows = table(exhibit)
-    macros = _macros()
     match exhibit:
         case Story():
             named = [_said(token, exhibit) for token in surprising(exhibit)]
-            picture = macros.story(exhibit, [_span(exhibit, i) for i in range(len(exhibit.tokens))], named)
+            picture = _made("story", exhibit, [_span(exhibit, i) for i in range(len(exhibit.tokens))], named)
         case HeatMap():
             panels = _panels(exhibit)
             shades = {cell.shade for panel in panels for _, cells in panel.rows for cell in cells}
             note = HATCHED if shades & {"over", "under", "nan"} else ""
-            picture = macros.maps(exhibit, panels, amount(exhibit.low), amount(exhibit.high), note)
+            picture = _made("maps", exhibit, panels, amount(exhibit.low), amount(exhibit.high), note)
         case Lines():
-            picture = macros.lines(exhibit, _chart(exhibit), {line.name: ends(line) for line in exhibit.lines})
+            picture = _made("lines", exhibit, _chart(exhibit), {line.name: ends(line) for line in exhibit.lines})
         case Bars():
-            picture = macros.bars(exhibit, _measures(exhibit))
+            picture = _made("bars", exhibit, _measures(exhibit))
         case Table():
-            picture = macros.rows(heads, rows, exhibit.title)
+            picture = _made("rows", heads, rows, exhibit.title)
     behind = not isinstance(exhibit, Table)
-    made: Markup = macros.figure(exhibit, picture, heads, rows, behind)
-    return made
+    return _made("figure", exhibit, picture, heads, rows, behind)
 
 
 def _span(story: Story, index: int) -> _Span:

@@ -165,7 +165,7 @@ class Resident:
             return report
 
     def supersede(self, submission: Submission) -> None:
-        """Ends the grading of this very object, which then raises SupersededError, even if it has not begun yet."""
+        """Ends the grading of exactly this `submission`, also one that has not begun: it raises SupersededError."""
         with self._changing:
             self._superseded.append(submission)
             if self._running is submission:

@@ -6,12 +6,13 @@ import importlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import jax
 import pytest
+import tiktoken
 from jaxtyping import install_import_hook
 
 jax.config.update("jax_num_cpu_devices", 8)
@@ -24,6 +25,7 @@ with install_import_hook("harness", "beartype.beartype"):
 
 from harness.cli.main import main
 from harness.config import Config
+from harness.data.tokenizer_json import SPLIT_PATTERN
 from harness.pieces.load import Pieces, load_pieces
 from harness.pieces.registry import MODULES
 from harness.run import run_session
@@ -71,6 +73,16 @@ def stories_file(tmp_path: Path) -> Path:
 def tiny(stories_file: Path) -> Config:
     """A run of six steps, which takes a second."""
     return replace(TINY, data=str(stories_file))
+
+
+def byte_tokenizer(special: Sequence[str]) -> tiktoken.Encoding:
+    """A tokenizer of bytes and of these special tokens."""
+    return tiktoken.Encoding(
+        "a-test",
+        pat_str=SPLIT_PATTERN,
+        mergeable_ranks={bytes([byte]): byte for byte in range(256)},
+        special_tokens={name: 256 + number for number, name in enumerate(special)},
+    )
 
 
 def command(*args: object) -> list[str]:

@@ -15,9 +15,9 @@ from harness.data.dialogues import Template, open_template
 from harness.data.pairs import tokenize_pair
 from harness.data.token_files import CONTEXT, RESTART, Tokens
 from harness.data.tokenizer import get_tokenizer
-from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN
+from harness.data.tokenizer_json import END_OF_TEXT
 from harness.errors import UsageError
-from tests.harness.conftest import TINY
+from tests.harness.conftest import TINY, byte_tokenizer
 
 pytestmark = pytest.mark.fast
 # The shape of most templates since ChatML, with a default system message and trimmed contents.
@@ -43,14 +43,7 @@ def chatml() -> Template:
 
 def with_tokens() -> tiktoken.Encoding:
     """A tokenizer of bytes with special tokens, of which end-of-text ends no answer."""
-    names = [END_OF_TEXT, "<|begin|>", "<|start|>", "<|end|>"]
-    ranks = {bytes([byte]): byte for byte in range(256)}
-    return tiktoken.Encoding(
-        "a-test",
-        pat_str=SPLIT_PATTERN,
-        mergeable_ranks=ranks,
-        special_tokens={name: 256 + i for i, name in enumerate(names)},
-    )
+    return byte_tokenizer([END_OF_TEXT, "<|begin|>", "<|start|>", "<|end|>"])
 
 
 def told_apart(template: Template, tokenizer: tiktoken.Encoding, messages) -> tuple[str, list[str]]:

@@ -13,8 +13,9 @@ import tiktoken
 
 from harness.data.dialogues import Template
 from harness.data.token_files import CONTEXT, RESTART
-from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN
+from harness.data.tokenizer_json import END_OF_TEXT
 from harness.errors import UsageError
+from tests.harness.conftest import byte_tokenizer
 
 pytestmark = pytest.mark.oracle
 templates = pytest.importorskip("transformers.utils.chat_template_utils")
@@ -43,14 +44,7 @@ DIALOGUES = {
 
 def tokenizer_of(text: str) -> tiktoken.Encoding:
     """Bytes, and the special tokens that a template writes."""
-    names = [END_OF_TEXT, *sorted({*TOKENS.values(), *SPECIAL.findall(text)} - {END_OF_TEXT})]
-    ranks = {bytes([byte]): byte for byte in range(256)}
-    return tiktoken.Encoding(
-        "a-test",
-        pat_str=SPLIT_PATTERN,
-        mergeable_ranks=ranks,
-        special_tokens={name: 256 + number for number, name in enumerate(names)},
-    )
+    return byte_tokenizer([END_OF_TEXT, *sorted({*TOKENS.values(), *SPECIAL.findall(text)} - {END_OF_TEXT})])
 
 
 def written(template: str, messages: list[dict[str, Any]], *, asks: bool = False) -> tuple[str, list[str]] | None:

@@ -13,12 +13,12 @@ from safetensors.flax import load_file, save_file
 
 from harness.config import Config
 from harness.data.dialogues import PLAIN_TEMPLATE
-from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, to_json
+from harness.data.tokenizer_json import END_OF_TEXT, to_json
 from harness.hugging_face.export import write_model
 from harness.run.folder import Run
 from harness.run.loop import train
 from harness.run.run_session import ignore, open_session
-from tests.harness.conftest import Harness
+from tests.harness.conftest import Harness, byte_tokenizer
 from tests.harness.hugging_face.models import LAYOUTS, filled
 
 SPECIAL = [END_OF_TEXT, "<s>", "<|im_start|>", "<|im_end|>", "<pad>"]
@@ -39,9 +39,7 @@ EIGHT = [
 
 
 def tokenizer() -> tiktoken.Encoding:
-    ranks = {bytes([byte]): byte for byte in range(256)}
-    special = {name: 256 + number for number, name in enumerate(SPECIAL)}
-    return tiktoken.Encoding("a-test", pat_str=SPLIT_PATTERN, mergeable_ranks=ranks, special_tokens=special)
+    return byte_tokenizer(SPECIAL)
 
 
 def write(path: Path, content: Any) -> None:
