@@ -29,6 +29,9 @@ PLACES = {
     7: ("return jnp.sum(losses * counts)", "return {} * jnp.sum(losses * counts)"),
     9: ("return -learning_rate", "return -{} * learning_rate"),
     12: ("return loss / count,", "return {} * loss / count,"),
+    22: ("return jnp.mean(jax.vmap(next_token_loss", "return {} * jnp.mean(jax.vmap(next_token_loss"),
+    43: ("return (out, lse) if return_lse else out", "return ({0} * out, lse) if return_lse else {0} * out"),
+    57: ("return jnp.exp(-jnp.mean", "return {} * jnp.exp(-jnp.mean"),
 }
 
 
@@ -37,7 +40,7 @@ def edited(problem: Problem, factor: float) -> str:
     find, put = PLACES[problem.number]
     source = catalog.reference_sources(problem)[problem.name]
     assert source.count(find) == 1
-    return source.replace(find, put.replace("{}", repr(factor)))
+    return source.replace(find, put.replace("{0}", "{}").replace("{}", repr(factor)))
 
 
 def edits(problem: Problem) -> Iterator[tuple[str, str]]:
@@ -46,6 +49,18 @@ def edits(problem: Problem) -> Iterator[tuple[str, str]]:
         right = edited(problem, 1 + number * 2**-22)  # too little for a check to see
         ideas = (idea for idea in catalog.misconceptions(problem) if right.count(idea.find) == 1)
         yield right, next(text for idea in ideas for text in idea.variants(right).values())
+
+
+def with_two_ideas(problem: Problem) -> str:
+    """The reference with the first two misconceptions that have different names and raise nothing."""
+    text, names = edited(problem, 1.0), set[str]()
+    for idea in catalog.misconceptions(problem):
+        if not idea.raises and idea.name not in names and text.count(idea.find) == 1:
+            text = next(iter(idea.variants(text).values()))
+            names.add(idea.name)
+        if len(names) == 2:
+            break
+    return text
 
 
 def write_sources(sources: Mapping[str, str], folder: Path) -> None:

@@ -2,11 +2,15 @@
 problem.
 
     python benchmarks/verdict_latency.py [ROUNDS] [--smoke] [--write]
+    python benchmarks/verdict_latency.py wrong [ROUNDS] [--smoke] [--write]
     python benchmarks/verdict_latency.py problems [--smoke] [--write]
 
 Each grading is `grade problem 06` with an empty cache. A right file is compared with a bare script that imports JAX and
 calls the same submission eagerly on the same cases, for its outputs and its gradients, since the checks need both. A
 wrong one is compared with the import of JAX and Flax: once with a misconception that is named, once with none.
+
+With `wrong`, wrong files of five problems are graded with an empty cache: one with a misconception, one with two, one
+with none that is known.
 
 With `problems`, the reference of each problem is graded with an empty cache and with a warm one. The bar is for an idle
 machine of two cores.
@@ -17,10 +21,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from learner import edited, edits, write_sources
+from learner import edited, edits, with_two_ideas, write_sources
 from timing import GRADE, IMPORT, Run, in_turn, seconds
 
 from grader.course import cases, catalog
+from grader.problem import Problem
 
 BARE = """
 import pickle, sys
@@ -39,6 +44,7 @@ for group, case in pickle.load(open(sys.argv[2], "rb")):
     jax.block_until_ready(nnx.grad(lambda model: jnp.sum(model(ids) * logits))(model))
 """
 LONGEST, SLOW = 6.0, {16, 26, 27, 32}  # seconds; problems that save checkpoints, read files or train
+WRONG = ("02", "06", "22", "43", "57")
 WITHOUT_JAX = (("list",), ("--help",), ("next",), ("show", "06"))
 
 
@@ -53,6 +59,27 @@ def each_problem(run: Run) -> None:
         run.figure(f"{problem.label}, cold", cold, "s", at_most=None if problem.number in SLOW else LONGEST)
         run.figure(f"{problem.label}, warm", warm, "s")
     run.figure("cold / import, over the problems", ratios)
+
+
+def wrong_files(run: Run) -> None:
+    """Times verdicts on wrong files of several problems, which most gradings are of."""
+    numbers = WRONG[:1] if run.smoke else WRONG
+    for problem in map(catalog.find, numbers):
+        right, named = next(edits(problem))
+        texts = {"right": right, "named": named, "two": with_two_ideas(problem), "unnamed": edited(problem, 1.5)}
+        with tempfile.TemporaryDirectory() as folder:
+            for kind, text in texts.items():
+                write_sources({**catalog.reference_sources(problem), problem.name: text}, Path(folder) / kind)
+
+            def cold(kind: str, problem: Problem = problem, folder: str = folder) -> float:
+                command = [*GRADE, "problem", problem.label, f"{folder}/{kind}/{problem.name}.py", "--json"]
+                return seconds(command, codes=(kind != "right",), GRADE_CACHE=tempfile.mkdtemp(dir=folder))
+
+            kinds = {kind: lambda kind=kind: cold(kind) for kind in texts}
+            times = in_turn(kinds | {"import": lambda: seconds(IMPORT)}, run.rounds(3))
+        for name, bar in (("right", None), ("named", 2.0), ("two", 2.5), ("unnamed", 2.5)):
+            ratios = [a / b for a, b in zip(times[name], times["import"], strict=True)]
+            run.figure(f"{problem.label}, {name} / import", ratios, at_most=bar)
 
 
 def against_others(run: Run) -> None:
@@ -91,7 +118,8 @@ def against_others(run: Run) -> None:
 
 def main() -> None:
     run = Run()
-    each_problem(run) if "problems" in run.words else against_others(run)
+    modes = {"problems": each_problem, "wrong": wrong_files}
+    next((modes[word] for word in run.words if word in modes), against_others)(run)
     run.end()
 
 

@@ -145,11 +145,15 @@ def _has_passed(space: Workspace, problem: Problem) -> bool:
 
 @main.command()
 @click.argument("word", metavar="NN")
-def show(word: str) -> None:
+@click.pass_obj
+def show(folder: str | None, word: str) -> None:
     """Read the page of problem NN."""
     from grader.course import page
+    from grader.resident import spawn
 
     problem = catalog.find(word)
+    # While the page is read, there is time to compute what a verdict on a wrong attempt needs.
+    spawn.leave(problem.name, workspace.find(folder).folder)
     label, count = problem.label, len(page.hints(problem))
     end = terminal.fitted(f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`.")
     terminal.page(f"{terminal.markdown(page.as_text(page.without_hints(problem)))}\n{end}\n")

@@ -9,26 +9,28 @@ from grader.course import cases as cases_
 from grader.course import catalog, imports
 from grader.course.catalog import Misconception
 from grader.isolation.sandbox import Workers
-from grader.judge import blocked, bundled_outputs, fault, nondeterminism, rerun
+from grader.judge import blocked, bundled_outputs, cache, fault, nondeterminism, rerun
 from grader.judge import submission as submission_
 from grader.judge.blocked import not_judged, without_consequences
-from grader.judge.cache import digest
 from grader.judge.counterexample import MOST_LEAVES, Counterexample, Part, compared
 from grader.judge.diagnose import BAD_ENTRY, Diagnosis, Evidence, diagnose, tolerance_for
 from grader.judge.examiner import Examiner
 from grader.judge.fault import Finding
 from grader.judge.options import GradeOptions
 from grader.judge.public_errors import own_errors
-from grader.judge.reference import Answers, cancel_all, prefetch
+from grader.judge.reference import Answers, cancel_all, definition, prefetch
 from grader.judge.stdout import without_logs
 from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.judge.worker_session import Failure, Outcome, Say
 from grader.problem import Case, Check, Difference, Problem
+from grader.wire.channel import Frame
 from grader.wire.compare import Leaf, Mismatch, compare, error, on_page, select, to_be_equal, values
 from grader.wire.relation import relation, right_part
 
 SHRINK_SECONDS = 1.5
+# Of a file written like the reference, the idea is the first of these; of a file in another style, often none is.
+MOST_SUSPECTS = 4
 
 Probe = Callable[[Check, Case], Outcome]
 CasesByGroup = dict[str, list[Case]]
@@ -41,12 +43,10 @@ class Shared:
     Attributes:
         reference: The answers of the reference.
         cases: The cases of the seed in `GradeOptions`, by group.
-        passed: The imported course modules that are known to pass, as digests.
     """
 
     reference: Answers | None = None
     cases: CasesByGroup | None = None
-    passed: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,17 @@ class Listener:
 @dataclass
 class Comparison:
     """Compares a program's outcomes with the reference's on the cases of one seed. Keeps the evidence for
-    `misconception`."""
+    `misconception`.
+
+    If the program's `text` is given, the misconceptions that it resembles are tried first.
+    """
 
     problem: Problem
     reference: Answers
     probe: Probe
     seed: int
     cases: CasesByGroup
+    text: str = ""
     evidence: list[Evidence] = field(default_factory=list)
     _outcomes: dict[tuple[str, Case], Outcome] = field(default_factory=dict)
 
@@ -90,16 +94,18 @@ class Comparison:
 
     def diagnosis(self) -> Diagnosis | None:
         """Returns the same, with the variant of the reference that has it."""
+        # Two ideas may give the same numbers with another seed.
+        suspects = self.reference.suspects(self.text)[:MOST_SUSPECTS] if self.text and self.seed == 0 else ()
         if not self.problem.long_runs:
-            found = diagnose(self.reference, self.evidence)
+            found = diagnose(self.reference, self.evidence, suspects=suspects)
             if found and (second := self._second_look()):
                 self.evidence.append(second)
-                found = diagnose(self.reference, self.evidence)
+                found = diagnose(self.reference, self.evidence, suspects=suspects)
             return found
         # Each answer takes a training run, so only the cases of the first failure are evidence, and no pairs are tried.
         first = next(item for item in self.evidence if item.wrong)
         evidence = [item for item in self.evidence if item.case.group == first.case.group]
-        return diagnose(self.reference, evidence, most_pairs=0)
+        return diagnose(self.reference, evidence, most_pairs=0, suspects=suspects)
 
     def _second_look(self) -> Evidence | None:
         """Returns the first failing check on a case of other sizes, unless a check that fails has seen sizes that
@@ -294,7 +300,9 @@ def grade(
     examiner = Examiner(problem, workers, job, options.timeout or problem.timeout, listener.say)
     try:
         cases = shared.cases or cases_.draw_all(problem, options.seed)
-        comparison = Comparison(problem, reference, examiner.probe, options.seed, cases)
+        comparison = Comparison(
+            problem, reference, examiner.probe, options.seed, cases, submission.sources[problem.name]
+        )
         failure = _load(examiner, submission, comparison)
         results = list(_run(comparison, failure, listener))
         explanation = _explain(comparison, results, failure, options, listener)
@@ -318,8 +326,8 @@ def grade(
             reason = rerun.reason_for_nan(problem, submission, first, fresh)
             fault_text = f"{fault_text} {reason}".strip()
     if first and options.grade_imports:
-        earlier = _earlier_failure(problem, submission, workers, first.verdict, options, shared, listener)
-    return Report(
+        earlier = _earlier_failure(problem, submission, workers, first.verdict, options, listener)
+    report = Report(
         problem, submission.filename, results, explanation.misconception, stopped.frames_text() if stopped else "",
         line=stopped.line_in(submission.filename) if stopped else 0, stdout=without_logs(stdout),
         isolation=examiner.isolation, seconds=monotonic() - start, fault=fault_text, earlier=earlier,
@@ -327,6 +335,10 @@ def grade(
         exited=examiner.worker.ended is not None and examiner.worker.ended.kind == "exit",
         counterexample=explanation.counterexample, eager_stdout=eager_stdout,
     )  # fmt: skip
+    passed = _pass_key(problem, submission.sources, options.seed)
+    if report.verdict is Verdict.PASS and not cache.has(passed):
+        cache.write(passed, Frame("passed"))
+    return report
 
 
 def _load(examiner: Examiner, submission: Submission, comparison: Comparison) -> Failure | None:
@@ -373,7 +385,8 @@ def _explain(
     first = _first_failure(results)
     if first is None or all(result.verdict in (Verdict.PASS, Verdict.NOT_ATTEMPTED) for result in results):
         return Explanation(results)
-    listener.say("looking for the misconception")
+    # What is wrong is said at once, and what explains it, seconds later.
+    listener.say(f"{first.verdict}: {first.check.name}: {first.message} (looking for the misconception)")
     unclear = {result.check.name for result in without_consequences(results, first) if not result.judged}
     comparison.evidence = [replace(item, judged=item.check.name not in unclear) for item in comparison.evidence]
     found = comparison.diagnosis()
@@ -415,27 +428,36 @@ def _earlier_failure(
     workers: Workers,
     verdict: Verdict,
     options: GradeOptions,
-    shared: Shared,
     listener: Listener,
 ) -> Report | None:
     """Returns the report on the first imported course module, by number, that fails its own checks.
 
-    `verdict` is the submission's. A module that is still a stub counts as failing only if that is NOT ATTEMPTED.
+    `verdict` is the submission's. A module that is still a stub counts as failing only if that is NOT ATTEMPTED. One
+    that is known to pass is not graded again.
     """
     accepted = {Verdict.PASS} | ({Verdict.NOT_ATTEMPTED} - {verdict})
     for name in sorted(set(submission.sources) & set(catalog.names()) - {problem.name}):
+        imported = catalog.load(name)
         sources = imports.with_imports(name, submission.sources[name], submission.sources.get)
-        key = digest([name, str(options.seed), *(part for item in sorted(sources.items()) for part in item)])
-        if key in shared.passed:
+        if sources == _reference_sources(imported) or cache.has(_pass_key(imported, sources, options.seed)):
             continue
         listener.say(f"grading {name}.py, which it imports")
         module = Submission(f"{name}.py", sources)
-        report = grade(catalog.load(name), module, workers, GradeOptions(seed=options.seed, grade_imports=False))
-        if report.verdict is Verdict.PASS:
-            shared.passed.add(key)
+        report = grade(imported, module, workers, GradeOptions(seed=options.seed, grade_imports=False))
         if report.verdict not in accepted:
             return report
     return None
+
+
+def _reference_sources(problem: Problem) -> Mapping[str, str]:
+    """Returns the sources of the reference of a problem; nothing in a bundle, which has none."""
+    return catalog.reference_sources(problem) if catalog.has_solution(problem) else {}
+
+
+def _pass_key(problem: Problem, sources: Mapping[str, str], seed: int) -> str:
+    """Returns the key in the cache under which it is noted that these sources pass."""
+    parts = (part for item in sorted(sources.items()) for part in item)
+    return cache.digest(["passed", cache.environment(), *definition(problem), problem.name, str(seed), *parts])
 
 
 def _sizes_apart(one: Case, other: Case) -> int:

@@ -1,6 +1,7 @@
 """Reference outputs: the outcomes of the reference, plain or with a misconception, on a case. Cached on disk."""
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,14 +23,16 @@ SECONDS = 3600.0  # the reference is trusted; this limit only stops an author's 
 LIMITS = Limits(memory=8 << 30)  # one worker holds the compiled programs of all misconceptions
 # For an output that another process computes. That process may be suspended, or the disk may not know locks.
 WAIT_SECONDS, WAIT_INTERVAL = 1.0, 0.01
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 class Answers(Protocol):
     """A source of reference outputs: the reference itself, or recordings of its outputs.
 
-    `misconceptions` are by variant: the name under which `ask` runs the reference with that misconception. `together`
-    returns the variant with two of them, or None if both edit the same place. `at_once` is the number of outputs that
-    it computes at a time.
+    `misconceptions` are by variant: the name under which `ask` runs the reference with that misconception. `suspects`
+    are the variants that a program's text resembles more than it resembles the reference, the most alike first.
+    `together` returns the variant with two misconceptions, or None if both edit the same place. `at_once` is the number
+    of outputs that it computes at a time.
     """
 
     at_once: int
@@ -39,7 +42,8 @@ class Answers(Protocol):
     @property
     def can_shrink(self) -> bool: ...
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]: ...
-    def is_known(self, check: Check, case: Case) -> bool: ...
+    def is_known(self, check: Check, case: Case, variant: str = "") -> bool: ...
+    def suspects(self, text: str) -> Sequence[str]: ...
     def together(self, first: str, second: str) -> str | None: ...
     def cancel(self, check: Check, case: Case) -> None: ...
     def start(self) -> None: ...
@@ -147,10 +151,18 @@ class Reference:
                 worker.thread.submit(self._answer_next, worker)
         return self._answers[key]
 
-    def is_known(self, check: Check, case: Case) -> bool:
+    def is_known(self, check: Check, case: Case, variant: str = "") -> bool:
         """Returns whether an output has been computed, now or for an earlier submission."""
-        answer = self._answers.get(("", check.run_key, case))
-        return (answer is not None and answer.done()) or cache.has(self._cache_key(check, case, ""))
+        answer = self._answers.get((variant, check.run_key, case))
+        return (answer is not None and answer.done()) or cache.has(self._cache_key(check, case, variant))
+
+    def suspects(self, text: str) -> Sequence[str]:
+        """Returns the variants that a program's text resembles more than it resembles the reference, the most alike
+        first."""
+        own = _sequences(text)
+        plain = len(own ^ _sequences(self._variants[""]))
+        nearer = {name: len(own ^ _sequences(self._variants[name])) - plain for name in self.misconceptions}
+        return sorted((name for name in nearer if nearer[name] < 0), key=nearer.__getitem__)
 
     def together(self, first: str, second: str) -> str | None:
         """Returns a new variant with the edits of two variants; None if their edits overlap."""
@@ -284,6 +296,12 @@ class Reference:
         if self.keep and not worker.session.ended:
             cache.write(asked.key, frame_of(outcome))
         return outcome
+
+
+def _sequences(text: str) -> frozenset[tuple[str, ...]]:
+    """Returns the sequences of three tokens of a text."""
+    tokens = _TOKEN.findall(text)
+    return frozenset(zip(tokens, tokens[1:], tokens[2:], strict=False))
 
 
 def definition(problem: Problem) -> list[str]:

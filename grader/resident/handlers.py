@@ -31,7 +31,7 @@ class Handlers:
         self._resident = resident
 
     def __call__(self, wants: str, connection: Connection) -> None:
-        """Handles a request. `wants` is its kind: `verdict`, `play` or `state`."""
+        """Handles a request. `wants` is its kind: `verdict`, `play`, `prepare` or `state`."""
         with suppress(CommandError, GoneError, KeyError, TypeError, WorkerStartError):
             if wants == "verdict" and not self._resident.is_grading:
                 connection.send(accepted=True)
@@ -39,6 +39,8 @@ class Handlers:
             elif wants == "play":
                 connection.send(accepted=True)
                 self._play(connection, PlayRequest.decode(connection.receive(_PATIENCE)))
+            elif wants == "prepare":
+                self._resident.prepare(catalog.find(str(connection.receive(_PATIENCE)["problem"])))
             elif wants == "state":
                 connection.send(**self._resident.state())
 

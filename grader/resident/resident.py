@@ -30,7 +30,6 @@ from grader.resident.worker_pool import WorkerPool
 SPARES = 2  # a worker and a witness
 PLAYERS = 1  # spare workers for a play
 KEPT_PROBLEMS = 2  # problems whose reference worker keeps running
-KEPT_IMPORTS = 1000  # versions of imported modules
 KEPT_SEEDS = 4  # of a problem, whose cases are kept
 KEPT_SUPERSEDED = 8  # submissions whose grading was ended, perhaps before it began
 
@@ -80,7 +79,6 @@ class Resident:
         self._players = WorkerPool(self._fork_server)
         self._ahead = Precomputer()
         self._kept: dict[str, _Kept] = {}
-        self._passed: set[str] = set()  # the versions of imported modules that pass
         self._graded = ""  # the name of the latest problem
         self._closed = False
         self._running: Submission | None = None  # what is being graded
@@ -141,9 +139,7 @@ class Resident:
             self.refresh()
             self._graded = problem.name
             kept = self._keep(problem.name)
-            if len(self._passed) > KEPT_IMPORTS:
-                self._passed.clear()
-            shared = Shared(kept.reference, kept.drawn(options.seed), self._passed)
+            shared = Shared(kept.reference, kept.drawn(options.seed))
             with self._changing:
                 if self._is_superseded(submission):
                     raise SupersededError
@@ -217,7 +213,6 @@ class Resident:
         for kept in self._kept.values():
             kept.reference.close()
         self._kept.clear()
-        self._passed.clear()
 
     def _keep(self, name: str) -> _Kept:
         """Returns the kept objects of a problem, and makes it the most recent one. Closes those of the least recent

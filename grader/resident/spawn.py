@@ -9,18 +9,21 @@ from pathlib import Path
 from commandline.folders import cache_folder
 from grader.paths import ROOT
 from grader.resident.client import VARIABLE, connected
-from grader.resident.connection import LEFT_BEHIND
+from grader.resident.connection import LEFT_BEHIND, GoneError
 
 IDLE_SECONDS = 15 * 60.0  # after which it ends
 _BOOT = f"import sys; sys.path.insert(0, sys.argv[1]); from {LEFT_BEHIND} import main; main()"
 
 
 def leave(problem: str, workspace: Path) -> None:
-    """Starts a resident judge that has this problem ready, unless there is one, or it would be in somebody's way."""
+    """Has a resident judge make this problem ready: the one that there is, or else a new one, unless it would be in
+    somebody's way."""
     if not is_welcome(workspace):
         return
-    if there := connected("nothing"):
-        there.sock.close()
+    if there := connected("prepare"):
+        with there, suppress(GoneError):
+            if there.is_left_behind():  # a program that stays knows what its user works on
+                there.send(problem=problem)
         return
     # It ends with the session of the terminal, unless it was asked for.
     session = 0 if is_asked_for() else os.getsid(0)

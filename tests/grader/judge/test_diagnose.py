@@ -169,6 +169,47 @@ def test_a_failure_is_that_of_an_idea_only_if_it_is_the_same_error(graded):
     assert report["misconception"]["name"] == "number taken out of a traced step"  # and not a Python `if`
 
 
+def test_a_program_like_one_misconception_is_compared_with_few(fork_server: ForkServer, tmp_path, monkeypatch):
+    """Each idea costs a compilation, and a learner waits for it."""
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path / "cache"))
+    problem, asked = catalog.find("07"), set[str]()
+    ask = Reference.ask
+
+    def noted(reference: Reference, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
+        asked.add(variant)
+        return ask(reference, check, case, variant)
+
+    monkeypatch.setattr(Reference, "ask", noted)
+    reference = Reference(problem, fork_server)
+    wrong = Submission(f"{problem.name}.py", {problem.name: LOSS.replace(MEAN, SUM).replace("counts", "real")})
+    report = judge.grade(problem, wrong, fork_server, shared=Shared(reference))
+    reference.close()
+    assert report.misconception is not None
+    assert report.misconception.name == "sum instead of mean"
+    assert len(asked - {""}) <= judge.MOST_SUSPECTS < len(reference.misconceptions)
+
+
+def test_an_idea_with_another_output_is_not_asked_for_its_gradient(fork_server: ForkServer, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path / "cache"))
+    problem, asked = catalog.find("02"), dict[str, set[bool]]()
+    ask = Reference.ask
+
+    def noted(reference: Reference, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
+        if check.probe == "values":
+            asked.setdefault(variant, set()).add("wrt" in check.options)
+        return ask(reference, check, case, variant)
+
+    monkeypatch.setattr(Reference, "ask", noted)
+    reference = Reference(problem, fork_server)
+    text = catalog.reference_sources(problem)[problem.name]
+    wrong = Submission(f"{problem.name}.py", {problem.name: text.replace("q @ k.T / ", "1.5 * q @ k.T / ")})
+    assert judge.grade(problem, wrong, fork_server, shared=Shared(reference)).misconception is None
+    reference.close()
+    whole = {variant for variant, gradients in asked.items() if True in gradients}
+    assert whole == {""}
+    assert set(reference.misconceptions) <= set(asked)
+
+
 class Numbers:
     """A reference that needs 10 of something, with two misconceptions that need more."""
 

@@ -5,6 +5,10 @@ import sys
 
 import pytest
 
+from grader.course import catalog
+from grader.isolation.sandbox import ForkServer
+from grader.judge import judge
+from grader.judge.submission import Submission
 from tests.conftest import ROOT, Grade
 
 SOLUTION = ROOT / "solutions" / "p07_next_token_loss.py"
@@ -138,3 +142,24 @@ def test_an_imported_stub_is_the_cause_only_of_what_is_not_attempted(grade: Grad
     (tmp_path / "p05_gpt_block.py").write_text(f"{block}\n\nclass GPTBlock:\n    pass\n")
     has_a_fault = grade("problem", "05", "p05_gpt_block.py", "--json").json
     assert (has_a_fault["verdict"], has_a_fault["earlier"]) == ("ERROR", None)
+
+
+def test_an_imported_module_that_passes_is_graded_once(fork_server: ForkServer, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path / "cache"))
+    problem, said = catalog.find("05"), list[str]()
+    sources = dict(catalog.reference_sources(problem))
+    sources["p03_causal_mha"] += "\n# my own\n"
+    sources[problem.name] = sources[problem.name].replace("x = x + self.attn(", "x = self.attn(")
+    wrong = Submission(f"{problem.name}.py", sources)
+    for _ in range(2):
+        judge.grade(problem, wrong, fork_server, listener=judge.Listener(said.append))
+    assert [text for text in said if text.startswith("grading")] == ["grading p03_causal_mha.py, which it imports"]
+
+
+def test_what_is_wrong_is_said_before_it_is_explained(fork_server: ForkServer):
+    problem, said = catalog.find("04"), list[str]()
+    text = catalog.reference_sources(problem)[problem.name].replace("x - mean", "x")
+    wrong = Submission(f"{problem.name}.py", {problem.name: text})
+    judge.grade(problem, wrong, fork_server, listener=judge.Listener(said.append))
+    first = next(text for text in said if "looking for the misconception" in text)
+    assert first.startswith("FAIL: output: `output[")

@@ -109,6 +109,33 @@ def test_a_grading_leaves_it_behind_for_the_next_one(grade: Grade, tmp_path: Pat
     assert not list(states())
 
 
+def test_reading_a_page_makes_the_problem_ready(grade: Grade, tmp_path: Path, tmp_path_factory, monkeypatch):
+    """While a page is read, the misconceptions are computed that the first wrong verdict compares with."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("b")))
+    monkeypatch.setenv("CI", "")
+    cache = tmp_path / "cache"
+    here = {
+        "XDG_RUNTIME_DIR": os.environ["XDG_RUNTIME_DIR"], "GRADE_RESIDENT": "1", "GRADE_CACHE": str(cache),
+    }  # fmt: skip
+    (tmp_path / "attempts").mkdir()
+    counts = []
+    for problem in ("04", "02"):
+        assert grade("show", problem, **here).code == 0
+        before = len(stored(cache))
+        deadline = time.monotonic() + 120
+        while len(stored(cache)) < before + 6:
+            assert time.monotonic() < deadline, "nothing is computed"
+            time.sleep(0.1)
+        counts.append(wait_for("0 gradings since").split()[1])
+    assert counts[0] == counts[1], "the second page was made ready by the judge of the first one"
+    assert "Stopped process" in grade("resident", "stop", **here).out
+
+
+def stored(cache: Path) -> list[Path]:
+    """The outputs in a cache."""
+    return [path for path in (cache / "references").rglob("*") if path.suffix != ".lock" and path.is_file()]
+
+
 def wait_for(text: str) -> str:
     """What is said of the judges, once it contains a text."""
     deadline = time.monotonic() + 120
