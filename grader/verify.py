@@ -13,7 +13,7 @@ import numpy as np
 
 from commandline import cores
 from commandline.errors import CommandError
-from grader.course import cases, catalog, claims, dimensions, imports, page, plays, promises, scaffold
+from grader.course import cases, catalog, claims, dimensions, imports, page, plays, predictions, promises, scaffold
 from grader.course.course import FORGERIES, STYLES
 from grader.errors import CourseError
 from grader.exhibits import Progress
@@ -79,9 +79,9 @@ def verify_one(name: str, seeds: int = 20) -> Row:
         reference = Reference(problem, _fork_server())
         try:
             for verify_part in (
-                _verify_page, _verify_claims, _verify_sizes, _verify_verdicts, _verify_core, _verify_checks,
-                _verify_misconceptions, _verify_pitfalls, _verify_promises, _verify_correct_programs, _verify_forgeries,
-                _verify_play,
+                _verify_page, _verify_claims, _verify_predictions, _verify_sizes, _verify_verdicts, _verify_core,
+                _verify_checks, _verify_misconceptions, _verify_pitfalls, _verify_promises, _verify_correct_programs,
+                _verify_forgeries, _verify_play,
             ):  # fmt: skip
                 try:
                     verify_part(problem, reference, row)
@@ -134,6 +134,17 @@ def _verify_claims(problem: Problem, reference: Reference, row: Row) -> None:
     that these are true."""
     row.complaints += claims.faults(problem, claims.claims(problem))
     row.complaints += _false(reference, claims.examples(problem), "the example of a [[claim]]")
+
+
+def _verify_predictions(problem: Problem, reference: Reference, row: Row) -> None:
+    """Verifies that the page asks for a prediction or more, and that the example of each gives its answer."""
+    asked = predictions.of(problem)
+    if not 1 <= len(asked) <= predictions.MOST:
+        row.complaints.append(f"the page asks for {len(asked)} predictions: it needs one to {predictions.MOST}")
+    for prediction in asked:
+        if not prediction.is_proved():
+            row.complaints.append(f"the example of the prediction {prediction.question!r} does not end with its answer")
+    row.complaints += _false(reference, predictions.examples(problem), "the example of a prediction")
 
 
 def _verify_sizes(problem: Problem, reference: Reference, row: Row) -> None:

@@ -1,4 +1,5 @@
-"""The commands of `grade` that hand a failing case to the learner: as a script, and in a Python session."""
+"""The commands of `grade` with which a learner finds out: predictions, and a failing case as a script and in a Python
+session."""
 
 import os
 import signal
@@ -13,11 +14,53 @@ import click
 from commandline import invocation, terminal
 from commandline.errors import UsageError
 from grader.cli import grading
-from grader.course import catalog, workspace
+from grader.course import catalog, page, predictions, workspace
+from grader.course.predictions import Prediction
+from grader.course.workspace import Workspace
 from grader.judge.options import GradeOptions
+from grader.problem import Problem
 
 if TYPE_CHECKING:
     from grader.report.script import Tried
+
+
+@click.command()
+@click.argument("word", metavar="NN")
+@click.option("--again", is_flag=True, help="Ask also what you have answered rightly.")
+@click.pass_obj
+def predict(folder: str | None, word: str, again: bool) -> None:
+    """Answer the questions of page NN before you read on.
+
+    Nothing is counted. What you answered wrongly is asked again, here and in reviews.
+    """
+    problem, space = catalog.find(word), workspace.find(folder)
+    known, questions = space.predicted(problem), predictions.of(problem)
+    left = [question for question in questions if again or not known.get(question.id)]
+    if not questions:
+        click.echo(f"Page {problem.label} asks for no predictions.")
+    elif not left:
+        terminal.echo(
+            f"You have answered all of page {problem.label}. `grade predict {problem.label} --again` asks again."
+        )
+    for question in left:
+        _ask(problem, space, question)
+
+
+def _ask(problem: Problem, space: Workspace, question: Prediction) -> None:
+    """Asks a question until there is an answer, and says whether it is right, and why."""
+    choices = "".join(f"{place}. {choice}\n" for place, choice in enumerate(question.choices, 1))
+    click.echo(terminal.markdown(page.as_text(f"{question.question}\n\n{choices}")))
+    while True:
+        text = click.prompt("Your answer", prompt_suffix=": ")
+        try:
+            right = question.is_right(text)
+            break
+        except ValueError as error:
+            click.echo(str(error))
+    if space.folder.is_dir():
+        space.predict(problem, question, text)
+    said = "Right." if right else f"No: {question.answer}."
+    click.echo(terminal.markdown(page.as_text(f"{said} {question.why}\n")))
 
 
 @click.command(name="try")
@@ -120,4 +163,4 @@ def _described(tried: "Tried") -> str:
     return f"{what} the check {tried.check.name!r}"
 
 
-COMMANDS = (try_, repl)
+COMMANDS = (predict, try_, repl)

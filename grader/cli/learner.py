@@ -145,18 +145,22 @@ def _has_passed(space: Workspace, problem: Problem) -> bool:
 
 @main.command()
 @click.argument("word", metavar="NN")
+@click.option("--pitfalls", is_flag=True, help="Show all pitfalls, as after the first attempt.")
 @click.pass_obj
-def show(folder: str | None, word: str) -> None:
+def show(folder: str | None, word: str, pitfalls: bool) -> None:
     """Read the page of problem NN."""
     from grader.course import page
     from grader.resident import spawn
 
     problem = catalog.find(word)
+    space = workspace.find(folder)
     # While the page is read, there is time to compute what a verdict on a wrong attempt needs.
-    spawn.leave(problem.name, workspace.find(folder).folder)
+    spawn.leave(problem.name, space.folder)
+    attempted = space.progress().get(problem.name, log.Progress()).attempted
     label, count = problem.label, len(page.hints(problem))
     end = terminal.fitted(f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`.")
-    terminal.page(f"{terminal.markdown(page.as_text(page.without_hints(problem)))}\n{end}\n")
+    text = page.as_text(page.without_hints(problem), all_pitfalls=pitfalls or attempted)
+    terminal.page(f"{terminal.markdown(text)}\n{end}\n")
 
 
 @main.command()

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from grader.course import drawing, formulas
+from commandline.text import counted
+from grader.course import drawing, formulas, predictions
 from grader.course.catalog import page_text, text_of
 from grader.problem import Problem
 
@@ -17,6 +18,7 @@ SECTIONS = (
     "Inputs",
     "Output",
     "Examples",
+    "Sources",
     "Hints",
 )
 # The scripts and the style of a page's explorables: see the head of the first script.
@@ -24,6 +26,13 @@ EXPLORABLES = tuple(
     Path(__file__).with_name(name) for name in ("explorables.js", "explorables_page.js", "explorables.css")
 )
 FORMULAS = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # blocks with a formula on each line
+FIRST_PITFALLS = 3
+_PITFALLS = re.compile(r"^## Pitfalls\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_FOLDED = re.compile(
+    r'<details class="pitfalls" data-problem="(\d+)" markdown="1"><summary>(\d+ more pitfalls?).*?</summary>\n\n'
+    r"(.*?)\n\n</details>",
+    re.DOTALL,
+)
 _EXPLORABLE = re.compile(r"^<!-- explorable: ([\w= .-]+?) -->$", re.MULTILINE)
 
 
@@ -40,8 +49,26 @@ def hints(problem: Problem) -> list[str]:
 
 
 def without_hints(problem: Problem) -> str:
-    """Returns the page up to its hints, which `grade hint` shows one at a time."""
-    return page_text(problem).split("\n## Hints\n")[0].strip() + "\n"
+    """Returns the page up to its hints, which `grade hint` shows one at a time.
+
+    The answers of its predictions are folded away, and so are all pitfalls but the first ones: what a page warns of,
+    nobody finds out. Raises CourseError if a prediction is malformed.
+    """
+    text = page_text(problem).split("\n## Hints\n")[0].strip() + "\n"
+    return _PITFALLS.sub(lambda match: _fold_pitfalls(problem, match[0]), predictions.folded(problem, text))
+
+
+def _fold_pitfalls(problem: Problem, section: str) -> str:
+    """Returns the section with all pitfalls but the first ones folded away."""
+    title, *items = re.split(r"^(?=- )", section, flags=re.MULTILINE)
+    if len(items) <= FIRST_PITFALLS:
+        return section
+    first, more = "".join(items[:FIRST_PITFALLS]), "".join(items[FIRST_PITFALLS:]).strip()
+    summary = f"{counted(len(items) - FIRST_PITFALLS, 'more pitfall')}, for after your first attempt"
+    return (
+        f'{title}{first}\n<details class="pitfalls" data-problem="{problem.label}" markdown="1"><summary>{summary}</summary>\n\n{more}\n\n'
+        "</details>\n\n"
+    )
 
 
 def for_browser(problem: Problem) -> str:
@@ -76,10 +103,14 @@ def _svg(problem: Problem, name: str) -> str:
     return text_of(path) if path.is_file() else ""
 
 
-def as_text(markdown: str) -> str:
-    """Returns the Markdown of a page for a terminal, with its formulas as text. An explorable is replaced by its
-    table."""
+def as_text(markdown: str, *, all_pitfalls: bool = False) -> str:
+    """Returns the Markdown of a page for a terminal, with its formulas as text, and its predictions without their
+    answers. An explorable is replaced by its table.
+
+    Of the pitfalls that are folded away, the number is said, unless `all_pitfalls` are to be shown.
+    """
+    folded = r"\3" if all_pitfalls else r"\2, for after your first attempt: `grade show \1 --pitfalls`."
     return FORMULAS.sub(
         lambda match: "\n".join(["```text", *map(formulas.as_text, match[1].splitlines()), "```"]),
-        re.sub(rf"{_EXPLORABLE.pattern}\n\n", "", markdown, flags=re.MULTILINE),
+        _FOLDED.sub(folded, predictions.asked(re.sub(rf"{_EXPLORABLE.pattern}\n\n", "", markdown, flags=re.MULTILINE))),
     )

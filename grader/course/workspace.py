@@ -14,6 +14,7 @@ from commandline import files
 from commandline.errors import UsageError
 from grader.course import assistants, catalog, imports, log, page, selection
 from grader.course.log import Entry, Progress
+from grader.course.predictions import Prediction
 from grader.paths import ROOT
 from grader.problem import Problem
 
@@ -197,6 +198,22 @@ class Workspace:
                 if before.after(entry) != before or (entry.kind == "graded" and entry.day not in days)
             )
         )
+
+    def predicted(self, problem: Problem) -> dict[str, bool]:
+        """Returns whether the learner's last answer to each prediction of a problem was right, by the prediction's
+        id."""
+        return {
+            entry.text("question"): entry.number("right") == 1
+            for entry in self.entries()
+            if entry.kind == "predicted" and entry.problem == problem.name
+        }
+
+    def predict(self, problem: Problem, prediction: Prediction, text: str) -> bool:
+        """Notes the learner's answer to a prediction, and returns whether it is right. Raises ValueError, with a
+        sentence, if it is no answer."""
+        right = prediction.is_right(text)
+        self.record("predicted", problem.name, question=prediction.id, answer=text.strip()[:100], right=int(right))
+        return right
 
     def digest(self, problem: Problem) -> str:
         """Returns a hash of the problem's file and of the course modules in the folder that it imports. Empty if there

@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from commandline.errors import UsageError
-from grader.course import catalog, page, plays
+from grader.course import catalog, page, plays, predictions
 from grader.course.log import Progress
 from grader.exhibits import TEXT
 from grader.problem import Problem
@@ -34,7 +34,7 @@ def problem_page(request: Request) -> Response:
     studio.grading.prepare(problem)
     studio.plays.prepare(problem)
     play = plays.find(problem)
-    hints = page.hints(problem)
+    hints, predicted = page.hints(problem), studio.space.predicted(problem)
     values = {
         "problem": problem,
         "part": catalog.part_of(problem),
@@ -49,7 +49,12 @@ def problem_page(request: Request) -> Response:
         "progress": progress,
         "play": play,
         "most_text": TEXT,
-        "state": state | {"label": problem.label, "passed": progress.verdict == "PASS", "plays": play is not None},
+        "state": state
+        | {"label": problem.label, "passed": progress.verdict == "PASS", "plays": play is not None}
+        | {
+            "attempted": progress.attempted,
+            "predicted": [question.id in predicted for question in predictions.of(problem)],
+        },
     }
     return render(request, "problem.html", values)
 
@@ -141,6 +146,23 @@ def hint(request: Request) -> Response:
     return JSONResponse({"html": to_html(hints[number - 1]), "number": number, "left": len(hints) - number})
 
 
+async def predict(request: Request) -> Response:
+    """Takes the answer to a prediction of the page, and tells whether it is right, and why. Answers 422 with a sentence
+    if it is no answer."""
+    studio, problem = _of(request)
+    body = await read_json(request, number=int, text=str)
+    questions = predictions.of(problem)
+    if not 1 <= body["number"] <= len(questions):
+        raise HTTPException(404)
+    question = questions[body["number"] - 1]
+    try:
+        right = await run_in_threadpool(studio.space.predict, problem, question, body["text"])
+    except ValueError as error:
+        return JSONResponse({"error": str(error)}, 422)
+    said = "Right." if right else f"No: {question.answer}."
+    return JSONResponse({"right": right, "html": to_html(f"**{said}** {question.why}")})
+
+
 def attempts(request: Request) -> Response:
     """Returns the history of this problem, the newest attempt first."""
     studio, problem = _of(request)
@@ -213,6 +235,7 @@ routes = [
     Route(f"{_AT}/trial/stop", stop_trial, methods=["POST"]),
     Route(f"{_AT}/events", events),
     Route(f"{_AT}/hint", hint, methods=["POST"]),
+    Route(f"{_AT}/predict", predict, methods=["POST"]),
     Route(f"{_AT}/attempts", attempts),
     Route(f"{_AT}/attempts/{{attempt:number}}", attempt),
     Route(f"{_AT}/reference", reference),

@@ -1,6 +1,7 @@
 // A problem's page: keeps the editor and the file in step, and shows verdicts, hints and earlier attempts.
 
 import { player } from "./play.js";
+import { predictions } from "./predictions.js";
 import { at, listen, send } from "./studio.js";
 import { mark, tablist } from "./tabs.js";
 import { trial } from "./trial.js";
@@ -11,6 +12,10 @@ const $ = (id) => document.getElementById(id);
 const state = JSON.parse($("state").textContent);
 const path = `/problems/${state.label}`;
 const filename = $("tab-file").textContent;
+
+predictions(document.querySelector("#page .text"), path, state.predicted, state.attempted);
+const pitfalls = document.querySelector("#page .pitfalls");
+if (pitfalls) pitfalls.open = state.attempted;
 
 // ---- The file: what is typed is never lost, and what is on disk is never overwritten unseen.
 
