@@ -135,6 +135,7 @@ class Attempt:
     metavar="S",
     help="Total time limit for your code, in seconds of computing.",
 )
+@click.option("--fix", is_flag=True, help="Tell how to mend the likely cause. This counts as a hint.")
 @click.option("--full", is_flag=True, help="Show whole arrays of the first failure, expected beside yours.")
 @play.html_option("Also write the report as a web page: arrays as heat maps, and your code at work.")
 @click.pass_obj
@@ -145,6 +146,7 @@ def problem_(
     file: Path | None,
     as_json: bool,
     format_: str | None,
+    fix: bool,
     full: bool,
     html: Path | None,
     **options: Any,
@@ -162,7 +164,7 @@ def problem_(
         problem = catalog.find(word)
         attempt = Attempt.at(workspace.find(folder), problem, file, machine_readable=format_ is not None)
         how = _options(**options, shows_cases=full or html is not None)
-        made, verdict = _graded(attempt, how, format_, full=full, html=html)
+        made, verdict = _graded(attempt, how, format_, fix=fix, full=full, html=html)
     except CommandError as error:
         if as_json:
             from grader.report import json_report as report_json
@@ -178,6 +180,8 @@ def problem_(
         files.write(html, document(made))
         terminal.echo(f"new   {html}", err=True)
     attempt.note(verdict, machine_readable=format_ is not None)
+    if fix and attempt.own:
+        attempt.space.remember(problem, fix=verdict.mistake)
     if made and html:
         play.add_to_report(made, attempt.file, html)
     sys.stdout.flush()
@@ -200,13 +204,13 @@ def _options(*, seed_file: Path | None, shows_cases: bool, **values: Any) -> Gra
 
 
 def _graded(
-    attempt: Attempt, options: GradeOptions, format_: str | None, *, full: bool, html: Path | None
+    attempt: Attempt, options: GradeOptions, format_: str | None, *, fix: bool, full: bool, html: Path | None
 ) -> "tuple[Report | None, GradeResponse]":
     """Returns the verdict and, where texts are not enough, the report that it is of."""
     from grader.resident.messages import Display, GradeResponse, View
 
     views: tuple[View, ...] = ("json",) if format_ else ("terminal", "arrays") if full else ("terminal",)
-    display = Display(views, terminal.width(), attempt.play_command())
+    display = Display(views, terminal.width(), attempt.play_command(), fix)
     if options.show and html is None:
         return None, response(attempt.problem, attempt.file, options, display)
     made = report(attempt.problem, attempt.file, options)

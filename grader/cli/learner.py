@@ -44,6 +44,7 @@ class Grade(Commands):
             "start",
             "next",
             "show",
+            "predict",
             "problem",
             "watch",
             "web",

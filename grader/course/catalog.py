@@ -27,9 +27,10 @@ class Misconception:
 
     Attributes:
         name: The misconception in a few words.
-        says: Advice for the learner.
+        says: What the program with this misconception does, and what follows from it.
         find: The text in the reference.
         replace: The forms of the edit. There are several if programs with this misconception give different numbers.
+        fix: How to mend it. A learner reads it on demand: who reads the cure has not thought of it.
         raises: Whether a form raises an exception or returns something other than an array. When a submission does so,
             only these misconceptions are run.
         pitfall: The beginnings of the page's pitfalls that describe it.
@@ -41,10 +42,16 @@ class Misconception:
     says: str
     find: str
     replace: Sequence[str]
+    fix: str = ""
     raises: bool = False
     pitfall: Sequence[str] = ()
     not_in: Sequence[str] = ()
     see: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What the program does, and how to mend it, for a reader who cannot ask for the rest."""
+        return f"{self.says} {self.fix}".strip()
 
     def variants(self, source: str) -> dict[str, str]:
         """Returns the reference with the edit applied, one variant for each form, by name."""
@@ -382,10 +389,10 @@ def misconceptions(problem: Problem) -> list[Misconception]:
     rows = misconceptions_file(problem).get("misconception", [])
     keys = [item.name for item in fields(Misconception) if item.default is MISSING]
     for number, row in enumerate(rows, 1):
-        if set(row) - {"raises", "pitfall", "not_in", "see"} != set(keys):
+        if set(row) - {"fix", "raises", "pitfall", "not_in", "see"} != set(keys):
             raise CourseError(
-                f"{path}: misconception {number} must have {', '.join(keys)}, and can have raises, pitfall, not_in and "
-                f"see; it has {', '.join(row)}."
+                f"{path}: misconception {number} must have {', '.join(keys)}, and can have fix, raises, pitfall, "
+                f"not_in and see; it has {', '.join(row)}."
             )
         if not isinstance(row.get("raises", False), bool):
             raise CourseError(f"{path}: `raises` of misconception {number} must be true or false.")

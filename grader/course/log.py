@@ -30,7 +30,7 @@ _LONG_AGO = "1970-01-01T00:00:00.000000Z"  # of old progress without a date
 
 # Kinds of entries. `taken` is a row of an old file, and `started` names the course and the pages that were written. All
 # other kinds belong to `grader.practice`.
-PROGRESS = ("graded", "hints", "gave up", "taken")
+PROGRESS = ("graded", "hints", "fix", "gave up", "taken")
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class Progress:
         passed_at: When it passed (ISO 8601, UTC).
         versions: The versions with which it passed.
         mistakes: The misconceptions that were named.
+        fixes: Those of them whose remedy the learner has read.
     """
 
     verdict: str = ""
@@ -103,6 +104,12 @@ class Progress:
     passed_at: str = ""
     versions: str = ""
     mistakes: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
+
+    @property
+    def help(self) -> int:
+        """The number of hints and remedies that the learner has read."""
+        return self.hints + len(self.fixes)
 
     @property
     def attempted(self) -> bool:
@@ -123,6 +130,9 @@ class Progress:
                 return self._graded(entry)
             case "hints":
                 return replace(self, hints=max(self.hints, entry.number("count")))
+            case "fix":
+                idea = entry.text("idea")
+                return self if idea in ("", *self.fixes) else replace(self, fixes=(*self.fixes, idea))
             case "gave up":
                 return replace(self, given_up=True)
             case "taken":

@@ -61,13 +61,14 @@ def without_hints(problem: Problem) -> str:
 def _fold_pitfalls(problem: Problem, section: str) -> str:
     """Returns the section with all pitfalls but the first ones folded away."""
     title, *items = re.split(r"^(?=- )", section, flags=re.MULTILINE)
-    if len(items) <= FIRST_PITFALLS:
+    more = items[FIRST_PITFALLS:]
+    if not more:
         return section
-    first, more = "".join(items[:FIRST_PITFALLS]), "".join(items[FIRST_PITFALLS:]).strip()
-    summary = f"{counted(len(items) - FIRST_PITFALLS, 'more pitfall')}, for after your first attempt"
     return (
-        f'{title}{first}\n<details class="pitfalls" data-problem="{problem.label}" markdown="1"><summary>{summary}</summary>\n\n{more}\n\n'
-        "</details>\n\n"
+        f"{title}{''.join(items[:FIRST_PITFALLS])}\n"
+        f'<details class="pitfalls" data-problem="{problem.label}" markdown="1">'
+        f"<summary>{counted(len(more), 'more pitfall')}, for after your first attempt</summary>\n\n"
+        f"{''.join(more).strip()}\n\n</details>\n\n"
     )
 
 

@@ -162,9 +162,11 @@ class Workspace:
         digest: str = "",
         mistake: str = "",
         hints: int = 0,
+        fix: str = "",
         given_up: bool = False,
     ) -> None:
-        """Notes a verdict, the number of hints seen, or that the learner gave up.
+        """Notes a verdict, the number of hints seen, the misconception whose remedy was read, or that the learner gave
+        up.
 
         `digest` is that of the text that got the verdict: the current one unless given. `mistake` is the misconception
         that was named. What changes nothing is noted once a day.
@@ -188,6 +190,8 @@ class Workspace:
             )
         if hints:
             new.append(log.entry("hints", problem.name, count=hints))
+        if fix:
+            new.append(log.entry("fix", problem.name, idea=fix))
         if given_up:
             new.append(log.entry("gave up", problem.name))
         days = {entry.day for entry in entries if entry.problem == problem.name and entry.kind == "graded"}

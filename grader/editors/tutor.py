@@ -140,8 +140,8 @@ class Tutor:
         lines = []
         for problem in problems:
             row = rows.get(problem.name, Progress())
-            if row.attempted or row.hints or row.given_up:
-                said = [f"best {row.score} of {problem.points}", *([counted(row.hints, "hint")] if row.hints else [])]
+            if row.attempted or row.help or row.given_up:
+                said = [f"best {row.score} of {problem.points}", *([counted(row.help, "hint")] if row.help else [])]
                 named = f"; misconceptions named: {', '.join(row.mistakes)}" if row.mistakes else ""
                 lines.append(f"{problem.label} {problem.title}: {', '.join(said)}{named}")
         total = sum(problem.points for problem in problems)

@@ -50,7 +50,7 @@ class Recorded:
         self._recorded = set(self._archive.namelist())
         # The recordings do not tell which of them raise. Asking for all takes no time here.
         self.misconceptions: Mapping[str, Misconception] = {
-            variant: Misconception(name, says, "", (), raises=True) for variant, name, says in rows
+            variant: Misconception(name, says, "", (), fix, raises=True) for variant, name, says, fix in rows
         }
 
     def ask(self, check: Check, case: Case, variant: str = "") -> Future[Outcome]:
@@ -154,7 +154,7 @@ def record(problem: Problem, folder: Path, workers: Workers) -> tuple[int, int]:
         for group, drawn in public_cases.items()
         for number, case in enumerate(drawn)
     }
-    names = [(variant, idea.name, idea.says) for variant, idea in ideas.items()]
+    names = [(variant, idea.name, idea.says, idea.fix) for variant, idea in ideas.items()]
     with zipfile.ZipFile(folder / OUTPUTS, "w") as archive:
         for name, data in {_MISCONCEPTIONS: json.dumps(names).encode(), **inputs, **written}.items():
             # A ZipInfo has no date, so equal recordings are equal files.

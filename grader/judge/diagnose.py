@@ -417,7 +417,8 @@ def _both(one: Misconception, other: Misconception) -> Misconception:
     if other.name.startswith(one.name):
         return one
     says = one.says if one.says == other.says else f"Two ideas together give these numbers. {one.says} {other.says}"
-    return Misconception(f"{one.name}, and {other.name}", says, "", ())
+    fix = one.fix if one.fix == other.fix else f"{one.fix} {other.fix}".strip()
+    return Misconception(f"{one.name}, and {other.name}", says, "", (), fix)
 
 
 def _gaps(plain: Outcome, alone: Iterable[Outcome], got: Outcome) -> NDArray[np.float64]:

@@ -225,7 +225,7 @@ def lesson(current: UnderWay, program: Program) -> list[str]:
     lines = _tries([line in program.fault for line in current.lines])
     ideas = _tries([idea == program.answer for idea in current.ideas])
     return [
-        f"The fault is in {_numbers(sorted(program.fault))}: {misconception.name}. {misconception.says}",
+        f"The fault is in {_numbers(sorted(program.fault))}: {misconception.name}. {misconception.advice}",
         f"How an experienced person finds it: {ways[int(program.hunt.id, 16) % len(ways)]}",
         f"You needed {lines} for the line, {ideas} for the idea, and {counted(current.hints, 'question')}.",
     ]

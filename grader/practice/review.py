@@ -180,6 +180,7 @@ class ReviewSpace(Workspace):
         digest: str = "",
         mistake: str = "",
         hints: int = 0,
+        fix: str = "",  # the mistake itself is counted
         given_up: bool = False,
     ) -> None:
         """Notes a verdict, hints, or that the learner gave up. A pass and giving up end the review."""

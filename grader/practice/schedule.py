@@ -121,10 +121,10 @@ class _Before:
     def review(self, entry: Entry) -> Review:
         progress = self.progress
         gradings = self.gradings if entry.kind == "graded" else 2  # an old file does not tell
-        slips = progress.hints + len(progress.mistakes)
+        slips = progress.help + len(progress.mistakes)
         rated = rating(passed=True, given_up=progress.given_up, gradings=gradings, slips=slips)
         return Review(
-            entry.id, entry.problem, entry.time, rated, first=True, gradings=self.gradings, hints=progress.hints,
+            entry.id, entry.problem, entry.time, rated, first=True, gradings=self.gradings, hints=progress.help,
             mistakes=progress.mistakes,
         )  # fmt: skip
 

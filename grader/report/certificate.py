@@ -90,8 +90,8 @@ def _tables(passed: list[Problem], space: Workspace, progress: dict[str, Progres
 
 def _row(problem: Problem, space: Workspace, row: Progress) -> str:
     notes = []
-    if row.hints:
-        notes.append(f"with {counted(row.hints, 'hint')}")
+    if row.help:
+        notes.append(f"with {counted(row.help, 'hint')}")
     if row.given_up:
         notes.append("after seeing the reference")
     if (state := space.standing(problem).state) != "passed":

@@ -211,7 +211,7 @@ def _explanation(report: PublicReport, check: CheckRow) -> str:
 
 
 def _cause(misconception: MisconceptionRow) -> str:
-    return f"Likely cause: {misconception.name}. {misconception.says}".strip()
+    return f"Likely cause: {misconception.name}. {misconception.says} {misconception.fix}".strip()
 
 
 def _xml(text: str) -> str:

@@ -45,10 +45,17 @@ class CheckRow:
 
 @dataclass(frozen=True)
 class MisconceptionRow:
-    """The misconception behind a failure."""
+    """The misconception behind a failure.
+
+    Attributes:
+        name: Its name.
+        says: What the program does.
+        fix: How to mend it; empty in a report of an older version.
+    """
 
     name: str
     says: str
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,7 @@ class PublicReport:
                 )
                 for result in report.checks
             ),
-            MisconceptionRow(misconception.name, misconception.says) if misconception else None,
+            MisconceptionRow(misconception.name, misconception.says, misconception.fix) if misconception else None,
             report.fault,
             Earlier(
                 earlier.problem.name, earlier.verdict, earlier.misconception.name if earlier.misconception else None
@@ -155,7 +162,7 @@ class PublicReport:
         return Report(
             problem, filename,
             [CheckResult(checks[row.name], row.verdict, row.message) for row in self.checks if row.name in checks],
-            Misconception(self.misconception.name, self.misconception.says, "", ()) if self.misconception else None,
+            Misconception(cause.name, cause.says, "", (), cause.fix) if (cause := self.misconception) else None,
             notes=self.notes, stdout=self.stdout, seconds=self.seconds, fault=self.part, remarks=self.remarks,
             eager_stdout=self.eager_stdout,
         )  # fmt: skip

@@ -18,15 +18,18 @@ _COLORS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
 _SHOWN = 120  # numbers; a larger array is abbreviated
 
 
-def render(report: Report, width: int = PLAIN, *, advises: bool = True, play: str = "") -> str:
+def render(report: Report, width: int = PLAIN, *, advises: bool = True, play: str = "", fix: bool | str = "") -> str:
     """Returns the whole report in lines of at most `width` columns, with ANSI colors. `play` is the command that plays
     the file, `grade play NN` unless given.
+
+    How to mend a misconception is told if `fix` is true. A text is a sentence on how to ask for it, instead of the one
+    that names `grade problem NN --fix`; false leaves it out.
 
     Its last lines are the next step, if it `advises`. `click.echo` removes the colors where the output is not a
     terminal, or takes none.
     """
     play = play or f"grade play {report.problem.label}"
-    lines = list(_lines(report, width, play))
+    lines = list(_lines(report, width, play, fix=fix))
     return "\n".join([*lines, "", *wrap(f"Next: {next_step(report, play)}", width)] if advises else lines)
 
 
@@ -35,7 +38,7 @@ def render_check(result: CheckResult, width: int = PLAIN) -> str:
     return "\n".join(_check(width, result, result.message))
 
 
-def _lines(report: Report, width: int, play: str) -> Iterator[str]:
+def _lines(report: Report, width: int, play: str, *, fix: bool | str) -> Iterator[str]:
     problem = report.problem
     verdict = click.style(report.verdict, fg=_COLORS.get(report.verdict, "red"), bold=True)
     subject, score = (
@@ -58,7 +61,7 @@ def _lines(report: Report, width: int, play: str) -> Iterator[str]:
     if report.earlier:
         yield from _earlier(width, report.earlier)
     if failed and report.verdict is not Verdict.NOT_ATTEMPTED:
-        yield from _first_failure(width, report, failed, play)
+        yield from _first_failure(width, report, failed, play, fix=fix)
     if report.verdict is not Verdict.NOT_ATTEMPTED:
         if report.eager_stdout.strip():
             yield from _printed("In an eager run of this case, it printed:", report.eager_stdout, width, 20)
@@ -92,7 +95,7 @@ def _earlier(width: int, report: Report) -> Iterator[str]:
         yield from wrap(f"Likely cause: {report.misconception.name}. {report.misconception.says}", width, 2)
 
 
-def _first_failure(width: int, report: Report, failed: CheckResult, play: str) -> Iterator[str]:
+def _first_failure(width: int, report: Report, failed: CheckResult, play: str, *, fix: bool | str) -> Iterator[str]:
     mismatch, case = failed.mismatch, failed.case
     if report.frames:
         yield from ["", "Your code, where it stopped:", *(f"  {line}" for line in report.frames.splitlines())]
@@ -107,6 +110,10 @@ def _first_failure(width: int, report: Report, failed: CheckResult, play: str) -
         cause = wrap(f"Likely cause: {report.misconception.name}", width)
         yield from ["", *(click.style(line, bold=True) for line in cause)]
         yield from wrap(report.misconception.says, width, 2)
+        if report.misconception.fix and fix is not False:
+            graded = play.replace("grade play", "grade problem", 1)
+            asking = fix or f"To read how to mend it, which counts as a hint: `{graded} --fix`."
+            yield from wrap(report.misconception.fix if fix is True else str(asking), width, 2)
         if report.can_play:
             yield from wrap(f"See what your code does now: `{play}`.", width, 2)
     elif report.fault:

@@ -19,12 +19,13 @@ View = Literal["terminal", "arrays", "json"]
 
 @dataclass(frozen=True)
 class Display:
-    """The options for showing a verdict: the views, the width in columns, and the command that plays the file, as
-    `report.terminal.render` takes it."""
+    """The options for showing a verdict: the views, the width in columns, the command that plays the file, as
+    `report.terminal.render` takes it, and whether to tell how to mend a misconception."""
 
     views: Sequence[View] = ("terminal",)
     width: int = 80
     play: str = ""
+    fix: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _text(report: "Report", display: Display, view: View) -> str:
     if view == "terminal":
         from grader.report import terminal
 
-        return terminal.render(report, display.width, play=display.play)
+        return terminal.render(report, display.width, play=display.play, fix=display.fix or "")
     if view == "arrays":
         from grader.report import full_arrays
 

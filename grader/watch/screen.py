@@ -101,7 +101,11 @@ class Screen:
         if opening := self.session.opening():
             return terminal.markdown(page.as_text(opening)).splitlines()
         ending = [line for text in self.session.ending() for line in terminal.wrap(text, texts.report_width(columns))]
-        return [*ending, *([""] if ending else []), *texts.verdict(self.session.state, columns)]
+        return [
+            *ending,
+            *([""] if ending else []),
+            *texts.verdict(self.session.state, columns, mends="f" in self.session.keys),
+        ]
 
     def _hints(self, columns: int) -> list[str]:
         return texts.hints(*self.session.hints(more=False))
@@ -129,8 +133,9 @@ class Screen:
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
-        actions = {"n": self._next, "h": self._hint, "p": lambda: self._toggle(self._page), "l": self._open_list,
-                   "e": self._edit, "r": self.session.grade, "s": self._ask_for_solution, "q": self._quit}  # fmt: skip
+        actions = {"n": self._next, "h": self._hint, "f": self._mend, "p": lambda: self._toggle(self._page),
+                   "l": self._open_list, "e": self._edit, "r": self.session.grade, "s": self._ask_for_solution,
+                   "q": self._quit}  # fmt: skip
         moves = {Keys.Up: -1, Keys.Down: 1}
 
         @keys.add(Keys.ControlC)
@@ -208,6 +213,10 @@ class Screen:
         self.session.hints(more=True)
         self._show(self._hints)
         self.top = 1 << 16  # the latest hint is the last
+
+    def _mend(self) -> None:
+        self.session.mend()
+        self._show(self._verdict)
 
     def _open_list(self) -> None:
         self._show(self._list)

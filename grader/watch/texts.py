@@ -39,12 +39,21 @@ def status(state: State) -> str:
     return "waiting"
 
 
-def verdict(state: State, width: int) -> list[str]:
-    """Returns the last verdict; above it, while the next one is computed, its checks up to now."""
+MEND = "Press f to read how to mend it, which counts as a hint."
+
+
+def verdict(state: State, width: int, *, mends: bool) -> list[str]:
+    """Returns the last verdict; above it, while the next one is computed, its checks up to now.
+
+    `mends` says whether the learner can ask how to mend it.
+    """
     width = report_width(width)
     if state.error:
         return wrap(state.error, width)
-    former = report_terminal.render(state.report, width, advises=False).splitlines()[2:] if state.report else []
+    fix = state.fix or (MEND if mends else False)
+    former = (
+        report_terminal.render(state.report, width, advises=False, fix=fix).splitlines()[2:] if state.report else []
+    )
     if not state.grading:
         return former
     lines = [line for result in state.checks for line in report_terminal.render_check(result, width).splitlines()]
@@ -76,9 +85,10 @@ def problems(space: Workspace, words: str, width: int) -> list[tuple[Problem, st
 
 
 def footer(keys: Mapping[str, str], width: int) -> str:
-    """Returns the keys, in one line."""
-    gap = "  " if len("  ".join(f"{key} {word}" for key, word in keys.items())) <= width else " "
-    return gap.join(f"{bold(key)} {word}" for key, word in keys.items())
+    """Returns the keys that have a word, in one line."""
+    shown = {key: word for key, word in keys.items() if word}
+    gap = "  " if len("  ".join(f"{key} {word}" for key, word in shown.items())) <= width else " "
+    return gap.join(f"{bold(key)} {word}" for key, word in shown.items())
 
 
 def bold(text: str) -> str:

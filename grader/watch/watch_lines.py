@@ -60,7 +60,8 @@ class Printed:
             if state.grading and not under_way:
                 self._print("", f"{BEGINS} {self.session.file.name}")
             if state.report and not state.grading and state.report is not (last.report if last else None):
-                self._print("", report_terminal.render(state.report, terminal.width()))
+                fix = texts.MEND if "f" in self.session.keys else False
+                self._print("", report_terminal.render(state.report, terminal.width(), fix=fix))
                 self._say(*self.session.ending())
                 self._print("", *findings.lines(state.report, self.session.file))
             if state.error and not (last and last.error == state.error):
@@ -89,6 +90,7 @@ class Printed:
         actions: dict[str, Callable[[], None]] = {
             "n": lambda: self.session.open(self.session.next_problem()),
             "h": self._hint,
+            "f": lambda: self._say(self.session.mend()),
             "p": self._page,
             "l": self._list,
             "e": self._edit,

@@ -38,6 +38,7 @@ class State:
         error: A sentence on why there is no verdict.
         note: The progress of a long run.
         outdated: Whether the program must be started again.
+        mended: The report whose remedy the learner has asked for.
     """
 
     problem: Problem
@@ -47,18 +48,26 @@ class State:
     error: str = ""
     note: str = ""
     outdated: bool = False
+    mended: Report | None = None
+
+    @property
+    def fix(self) -> bool:
+        """Whether to show how to mend the misconception of the last verdict."""
+        return self.report is not None and self.mended is self.report
 
 
 class WatchSession:
     """Grades the workspace's file of a problem whenever it, or a course module that it imports, is saved.
 
     Calls `changed` from other threads when the state has changed. With `poll`, it looks for changes itself instead of
-    being notified. `keys` are the keys that it offers, each with a word, and `refresh` the seconds between two updates
+    being notified. `keys` are the keys that it offers, each with a word for the footer, which leaves out those that
+    a verdict names, and `refresh` the seconds between two updates
     of the display, if it changes without an event.
     """
 
     keys: Mapping[str, str] = {
-        "n": "next", "h": "hint", "p": "page", "l": "list", "e": "edit", "r": "run", "s": "solution", "q": "quit",
+        "n": "next", "h": "hint", "f": "", "p": "page", "l": "list", "e": "edit", "r": "run", "s": "solution",
+        "q": "quit",
     }  # fmt: skip
     refresh: float | None = None
     follows = True  # whether it changes to a problem whose file is saved
@@ -137,6 +146,17 @@ class WatchSession:
         if found is None:
             raise UsageError("You have passed every other problem of the course.")
         return found
+
+    def mend(self) -> str:
+        """Returns how to mend the misconception of the last verdict, which is noted like a hint. Raises UsageError if
+        there is nothing to tell."""
+        report = self.state.report
+        if report is None or report.misconception is None or not report.misconception.fix:
+            raise UsageError("There is no likely cause whose remedy could be told. Press h for a hint.")
+        self.space.remember(self.state.problem, fix=report.misconception.name)
+        with self._changing:
+            self.state = replace(self.state, mended=report)
+        return report.misconception.fix
 
     def hints(self, *, more: bool) -> tuple[list[str], int]:
         """Returns the hints that the learner has seen, one more of them if asked for, and how many there are."""

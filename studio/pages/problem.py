@@ -146,6 +146,15 @@ def hint(request: Request) -> Response:
     return JSONResponse({"html": to_html(hints[number - 1]), "number": number, "left": len(hints) - number})
 
 
+def mend(request: Request) -> Response:
+    """Notes that the learner has read how to mend the misconception of the last verdict."""
+    studio, problem = _of(request)
+    report = studio.grading.report(problem)
+    if report is not None and report.misconception:
+        studio.space.remember(problem, fix=report.misconception.name)
+    return Response(status_code=204)
+
+
 async def predict(request: Request) -> Response:
     """Takes the answer to a prediction of the page, and tells whether it is right, and why. Answers 422 with a sentence
     if it is no answer."""
@@ -235,6 +244,7 @@ routes = [
     Route(f"{_AT}/trial/stop", stop_trial, methods=["POST"]),
     Route(f"{_AT}/events", events),
     Route(f"{_AT}/hint", hint, methods=["POST"]),
+    Route(f"{_AT}/mend", mend, methods=["POST"]),
     Route(f"{_AT}/predict", predict, methods=["POST"]),
     Route(f"{_AT}/attempts", attempts),
     Route(f"{_AT}/attempts/{{attempt:number}}", attempt),

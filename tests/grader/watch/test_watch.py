@@ -36,6 +36,12 @@ def test_a_session(tmp_path):
         file.write_text(IDEA.variants(RIGHT)[IDEA.name])
         terminal.wait_for("grading...")
         terminal.wait_for("FAIL, ", f"Likely cause: {IDEA.name}")
+        assert IDEA.fix
+        terminal.resize(80, 80)
+        terminal.wait_until(lambda screen: "Press f to read how to mend it" in screen and IDEA.fix[:20] not in screen)
+        terminal.type("f")
+        terminal.wait_until(lambda screen: "Press f to read" not in screen and IDEA.fix[:20] in screen)
+        terminal.resize(80, 24)
         terminal.type("h")
         terminal.wait_for(f"Hint 1 of {len(page.hints(PROBLEM))}", "Press h for the next")
         terminal.type("l")
@@ -68,6 +74,7 @@ def test_a_session(tmp_path):
         assert terminal.raw.count(LEAVES_THE_SCREEN) == 1
         assert not psutil.wait_procs(below, timeout=10)[1]
     assert Workspace(folder).progress()[NAME].hints == 1
+    assert Workspace(folder).progress()[NAME].fixes == (IDEA.name,)
 
 
 @pytest.mark.parametrize(("end", "code"), [("key", 130), (signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])
