@@ -156,8 +156,8 @@ def mend(request: Request) -> Response:
 
 
 async def predict(request: Request) -> Response:
-    """Takes the answer to a prediction of the page, and tells whether it is right, and why. Answers 422 with a sentence
-    if it is no answer."""
+    """Takes the answer to a prediction of the page, and tells whether it is right, and why. Answers with a sentence
+    as `error` if it is no answer."""
     studio, problem = _of(request)
     body = await read_json(request, number=int, text=str)
     questions = predictions.of(problem)
@@ -167,7 +167,7 @@ async def predict(request: Request) -> Response:
     try:
         right = await run_in_threadpool(studio.space.predict, problem, question, body["text"])
     except ValueError as error:
-        return JSONResponse({"error": str(error)}, 422)
+        return JSONResponse({"error": str(error)})
     said = "Right." if right else f"No: {question.answer}."
     return JSONResponse({"right": right, "html": to_html(f"**{said}** {question.why}")})
 

@@ -56,7 +56,7 @@ function question(box, path, goOn) {
     event.preventDefault();
     const text = String(new FormData(form).get("answer") ?? "");
     const { status, body } = await send(`${path}/predict`, "POST", { number: Number(box.dataset.predict), text });
-    if (status !== 200) return void (said.textContent = status ? body.error : "The studio does not answer.");
+    if (status !== 200 || body.error) return void (said.textContent = body.error);
     said.innerHTML = body.html;
     box.classList.add(body.right ? "right" : "wrong");
     end();
