@@ -331,17 +331,23 @@ def _check_size(config: Config, part: Prepared, count: int, batch: int) -> None:
     )
 
 
-def check_tokenizer(config: Config, part: Prepared) -> list[str]:
-    """A sentence if the tokenizer was made for other text."""
+def on_tokenizer(config: Config, part: Prepared) -> str:
+    """A sentence if the tokenizer was made for other text; otherwise empty."""
     if (
         part.dialogues
         or part.bytes_per_token >= FITS
         or config.objective != "next_token"
         or config.tokenizer == "bytes"
     ):
-        return []
+        return ""
     rate = f"{part.bytes_per_token:.2f} bytes per token, below {FITS:g}"
-    said = f"The tokenizer {config.tokenizer} does not fit {part.name}: {rate}."
+    return f"The tokenizer {config.tokenizer} does not fit {part.name}: {rate}."
+
+
+def check_tokenizer(config: Config, part: Prepared) -> list[str]:
+    """What to do if the tokenizer was made for other text."""
+    if not (said := on_tokenizer(config, part)):
+        return []
     if config.base:
         return [
             f"{said} It comes from the base, which has hardly seen such text. A run without a base can have its own."

@@ -223,7 +223,7 @@ def _write(
             advance(done - shown)
             shown = done
         if not train.ends and not validation.ends:
-            raise UsageError(f"{source.name} contains no stories.")
+            raise UsageError(f"{source.name} contains no text. Was the file saved?")
         dealer.finish()
     if source.fraction < 1 and not validation.ends:
         raise UsageError(
