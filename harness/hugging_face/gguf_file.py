@@ -50,8 +50,8 @@ def write_gguf(folder: Path, file: Path) -> str:
     for name, supported in {"activation": ("gelu", "swiglu"), "attention_bias": biases}.items():
         if (value := getattr(config, name)) not in supported:
             raise UsageError(
-                f"{name}={value} cannot be written as GGUF: llama.cpp has no {architecture} with it. Export to a folder, "
-                f"or train with --set {name}={supported[0]}{' or --preset modern' * (name == 'activation')}."
+                f"{name}={value} cannot be written as GGUF: llama.cpp has no {architecture} with it. Export to a "
+                f"folder, or train with --set {name}={supported[0]}{' or --preset modern' * (name == 'activation')}."
             )
     if config.scaling[0] == "yarn":
         raise UsageError(f"rope_scaling={config.rope_scaling} cannot be written as GGUF. {_OTHERWISE}.")
@@ -84,8 +84,8 @@ def write_gguf(folder: Path, file: Path) -> str:
     if not _is_cut(config):
         return ""
     return (
-        f"llama.cpp has no {architecture} with a window. Within the {config.window:,} tokens of this model's window, it "
-        f"computes the same, so the file names these as the longest context, not {config.context:,}."
+        f"llama.cpp has no {architecture} with a window. Within the {config.window:,} tokens of this model's window, "
+        f"it computes the same, so the file names these as the longest context, not {config.context:,}."
     )
 
 
