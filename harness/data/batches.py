@@ -314,7 +314,7 @@ def _on_padding(config: Config, part: Prepared) -> list[str]:
     """A sentence if rows hold one dialogue each and are mostly padding, which takes as much time as text."""
     lengths = np.diff(part.train.restarted().ends, prepend=0)
     mean = int(lengths.mean()) if len(lengths) else 0
-    if config.packing != "padded" or 2 * mean > config.context:
+    if config.packing != "padded" or config.pieces or 2 * mean > config.context:
         return []
     advice = "--set packing=segments puts several in a row"
     if _has_free_context(config) and (longest := int(lengths.max(initial=0)) - 1) < config.context:
