@@ -366,7 +366,11 @@ class Config(
         """
         try:
             settings: dict[str, Any] = {"vocab_multiple": 1, "schedule_start": 0}  # of runs from before these fields
-            for key, value in json.loads(path.read_text("utf-8")).items():
+            stored = json.loads(path.read_text("utf-8"))
+            if "model_type" in stored:
+                folder = path.parent
+                raise UsageError(f"{folder} is a model in Hugging Face's format, not a run: name it hf:{folder}.")
+            for key, value in stored.items():
                 name, values = RENAMED.get(key, (key, {}))
                 settings[name] = values.get(value, value) if values else value
             known = [each for each in settings.get("log", "").split(",") if each in TRACKERS]  # 0.3.0 had `csv`, too
@@ -375,5 +379,5 @@ class Config(
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UsageError(
                 f"{path} is not the config of a run ({type(error).__name__}: {error}). "
-                "Choose another run, or remove its folder."
+                "Choose another run, or start one under another name."
             ) from error

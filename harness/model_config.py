@@ -56,7 +56,8 @@ class GPTConfig(Settings):
         """Which of these conflict."""
         yield (
             self.num_layers == 0 or bool(self.head_width) or self.d_model % self.num_heads == 0,
-            f"num_heads={self.num_heads} does not divide d_model={self.d_model}, and there is no head_width",
+            f"num_heads={self.num_heads} does not divide d_model={self.d_model}; choose one that does, or set "
+            "head_width",
         )
         yield (
             self.num_heads % self.kv_heads == 0,

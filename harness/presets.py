@@ -115,24 +115,20 @@ MODEL = tuple(entry.name for entry in dataclasses.fields(ModelConfig))
 FROM_BASE = ("preset", "tokenizer", "packing", "objective")
 FINE_TUNING: Mapping[str, Any] = types.MappingProxyType(
     dict(
-        validation_fraction=0.1, batch_size=8, steps=300, warmup_steps=20, learning_rate=2e-3, final_lr_fraction=0.1,
+        validation_fraction=0.1, batch_size=8, steps=300, warmup_steps=20, final_lr_fraction=0.1,
         weight_decay=0.0, eval_every=50,
     )
 )  # fmt: skip
-# What adapters need besides: about ten times the learning rate, and all words of a text, which the base may never have
-# seen.
-ADAPTERS: Mapping[str, Any] = types.MappingProxyType(
-    {**FINE_TUNING, "learning_rate": 2e-2, "lora_targets": "attn,mlp,embed,head"}
-)
-# In place of their learning rates, for a model that came in Hugging Face's format or has LARGE parameters: up to so
-# many parameters, that of all of them, and that of adapters. They are those of the field: transformers' Trainer and TRL
-# have 5e-5 and 2e-5, and QLoRA (Dettmers et al. 2023) 2e-4 for adapters, and 1e-4 for the largest models.
-LARGE = 10_000_000
-RATES = ((2e8, 5e-5, 2e-4), (2e9, 2e-5, 2e-4), (math.inf, 1e-5, 1e-4))
+# What adapters need besides: all words of a text, which the base may never have seen.
+ADAPTERS: Mapping[str, Any] = types.MappingProxyType({**FINE_TUNING, "lora_targets": "attn,mlp,embed,head"})
+# Learning rates, below so many parameters: of all of them, and of adapters. Below LARGE, they were chosen for `pocket`.
+# The others are those of the field: transformers' Trainer and TRL have 5e-5 and 2e-5, and QLoRA (Dettmers et al. 2023)
+# 2e-4 for adapters, and 1e-4 for the largest models.
+LARGE = 1e7
+RATES = ((LARGE, 2e-3, 2e-2), (2e8, 5e-5, 2e-4), (2e9, 2e-5, 2e-4), (math.inf, 1e-5, 1e-4))
 # The same for pairs of answers: a tenth of the rates of fine-tuning or less, because a step moves both answers. TRL has
 # 1e-6 and Zephyr (Tunstall et al. 2023) 5e-7, and with adapters 5e-6.
-PREFERENCE_RATE = 2e-4
-PREFERENCE_RATES = ((2e8, 5e-6, 1e-5), (2e9, 1e-6, 1e-5), (math.inf, 5e-7, 5e-6))
+PREFERENCE_RATES = ((LARGE, 2e-4, 2e-3), (2e8, 5e-6, 1e-5), (2e9, 1e-6, 1e-5), (math.inf, 5e-7, 5e-6))
 # A constant rate and no decay; all else is as in the base.
 REINFORCEMENT: Mapping[str, Any] = types.MappingProxyType(
     dict(
@@ -164,13 +160,11 @@ def fine_tuning(base: Config, name: str, typed: dict[str, str], size: int = 0) -
     settings = {
         **inherited,
         **(ADAPTERS if adapters else FINE_TUNING),
+        "learning_rate": _rate(RATES, size, typed),
         "imported": bool(base.pieces) and is_imported(base),
     }
-    if is_pretrained(base, name, size):
-        of_all, of_adapters = _rates(RATES, size)
-        settings |= (
-            {"learning_rate": of_adapters, "lora_targets": "attn,mlp"} if adapters else {"learning_rate": of_all}
-        )
+    if adapters and is_pretrained(base, name, size):
+        settings["lora_targets"] = "attn,mlp"
     if name.startswith(HUGGING_FACE):
         settings["context"] = _context(base)
     return Config(**settings, base=name).with_options(typed)
@@ -179,17 +173,15 @@ def fine_tuning(base: Config, name: str, typed: dict[str, str], size: int = 0) -
 def preference_tuning(base: Config, name: str, typed: dict[str, str], size: int = 0) -> Config:
     """Settings to train the run `name`, whose own settings are `base`, on pairs of answers, with others as typed, as
     `fine_tuning` does."""
-    of_all, of_adapters = PREFERENCE_RATE, 10 * PREFERENCE_RATE  # as in reinforcement learning
-    if is_pretrained(base, name, size):
-        of_all, of_adapters = _rates(PREFERENCE_RATES, size)
-    rate = of_adapters if typed.get("lora_rank", "0") != "0" else of_all
+    rate = _rate(PREFERENCE_RATES, size, typed)
     settings = {"field": PAIRS, "packing": "padded", "learning_rate": f"{rate:g}"}
     return fine_tuning(dataclasses.replace(base, dropout=0.0), name, {**settings, **typed}, size)
 
 
-def _rates(table: tuple[tuple[float, float, float], ...], size: int) -> tuple[float, float]:
-    """The learning rates of a model of this size: of all parameters, and of adapters."""
-    return next((of_all, of_adapters) for most, of_all, of_adapters in table if size <= most)
+def _rate(table: tuple[tuple[float, float, float], ...], size: int, typed: dict[str, str]) -> float:
+    """The learning rate of a model of this size: of all parameters, or of adapters if they are typed."""
+    of_all, of_adapters = next((of_all, of_adapters) for most, of_all, of_adapters in table if size < most)
+    return of_adapters if typed.get("lora_rank", "0") != "0" else of_all
 
 
 def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
@@ -211,7 +203,7 @@ def reinforcement(base: Config, name: str, typed: dict[str, str]) -> Config:
 
 
 def is_pretrained(base: Config, name: str, size: int) -> bool:
-    """Whether a base with so many parameters has learned too much to be fine-tuned at the rates of a small model."""
+    """Whether a base is one of other people's, or so large, that its adapters and its dtype are as for those."""
     return name.startswith(HUGGING_FACE) or is_imported(base) or size >= LARGE
 
 

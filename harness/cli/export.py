@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from commandline import terminal
 from harness.cli.options import no_pieces_option, open_run, prepare_jax, root_option, step_option
 from harness.config import HUGGING_FACE
 from harness.errors import UsageError
@@ -37,17 +38,20 @@ def export(
     dialogues takes its chat template along. A run with pieces uses your export_gpt2 from problem 28 instead. MODEL may
     also be hf:DIR or hf:ORG/NAME: adapters of PEFT are merged into their base.
     """
+    is_imported = run_name.startswith(HUGGING_FACE)
+    if is_imported and (adapters or step is not None or no_pieces):
+        raise UsageError(f"--adapters, --step and --no-pieces need a run; {run_name} is none.")
+    if adapters:
+        _check_adapters(root, run_name, dtype or "", no_pieces=no_pieces)
     target = to or folder
     if target is None or (to and folder):
-        raise UsageError(f"Name one folder to export to, as in `harness export {run_name} --to DIR`.")
-    is_imported = run_name.startswith(HUGGING_FACE)
+        option = " --adapters" * adapters
+        raise UsageError(f"Name one folder to export to, as in `harness export {run_name}{option} --to DIR`.")
     is_file = target.suffix == GGUF
     if is_file and adapters:
         raise UsageError(f"--adapters is not valid with {target}; adapters are written to a folder.")
     if is_file and target.exists():
         raise UsageError(f"{target} already exists; choose another file.")
-    if is_imported and (adapters or step is not None or no_pieces):
-        raise UsageError(f"--adapters, --step and --no-pieces need a run; {run_name} is none.")
     prepare_jax()
     from commandline.files import new_folder
 
@@ -60,21 +64,42 @@ def export(
             else:
                 session = open_run(root, run_name, no_pieces=no_pieces)
                 said = _write_run(session, run_name, unfinished, dtype or "", step, adapters=adapters)
-        if is_file:
-            _write_file(beside, target)
+        note = _write_file(beside, target) if is_file else ""
     finally:
         if is_file:
             shutil.rmtree(beside, ignore_errors=True)
-    click.echo(f"Exported {said.format(target=target)}.")
+    terminal.echo(" ".join(filter(None, (f"Exported {said.format(target=target)}.", note))))
 
 
-def _write_file(folder: Path, target: Path) -> None:
-    """Writes the model of a folder as one file, which is moved into place when it is complete."""
+def _check_adapters(root: Path, name: str, dtype: str, *, no_pieces: bool) -> None:
+    """Raises UsageError unless a run has adapters that can be written alone."""
+    from harness.run.folder import Run
+
+    config = Run.find(root, name).config()
+    if (config.pieces and not no_pieces) or not config.lora_rank:
+        raise UsageError(
+            f"--adapters needs a run that trained adapters without pieces; {name} did not. Export the whole model, "
+            "without --adapters."
+        )
+    if dtype:
+        raise UsageError("--dtype is not for adapters, which are written as they were trained.")
+
+
+def _write_file(folder: Path, target: Path) -> str:
+    """Writes the model of a folder as one file, which is moved into place when it is complete. Returns what is said
+    of it.
+
+    Raises UsageError if it cannot be written.
+    """
     from harness.hugging_face.gguf_file import write_gguf
 
     file = folder / target.name
-    write_gguf(folder, file)
-    file.replace(target)
+    try:
+        note = write_gguf(folder, file)
+        file.replace(target)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}.") from error
+    return note
 
 
 def _write_imported(name: str, folder: Path, dtype: str) -> str:
@@ -96,12 +121,8 @@ def _write_run(session: Any, name: str, folder: Path, dtype: str, step: int | No
     from harness.run.state import load_state, origin
 
     config, pieces = session.config, session.pieces
-    if adapters and (pieces or not config.lora_rank):
-        raise UsageError(f"--adapters needs a run that trained adapters without pieces; {name} did not.")
     if pieces and dtype:
         raise UsageError("--dtype is not for runs with pieces: export_gpt2 writes the parameters.")
-    if adapters and dtype:
-        raise UsageError("--dtype is not for adapters, which are written as they were trained.")
     source = None if pieces else origin(session.run, config, log_to_stderr)
     layout = None if pieces else source.layout if source else find_layout(config)
     step, state = load_state(session, step)
@@ -120,6 +141,12 @@ def _write_run(session: Any, name: str, folder: Path, dtype: str, step: int | No
             layout, model, config.lora_rank, vocab_size=config.vocab_size, tied=config.tied_head, base=base,
             folder=folder,
         )  # fmt: skip
-        return f"the adapters of run {name}, step {step}, to {{target}}"
+        said = f"the adapters of run {name}, step {step}, to {{target}}"
+        if base:
+            return said
+        return (
+            f"{said}. They change the run {config.base}: `harness export {config.base} --to DIR` writes it, and "
+            "base_model_name_or_path in adapter_config.json names it"
+        )
     write_model(config, session.tokenizer, model, folder, session.template, source, dtype)
     return f"run {name}, step {step}, to {{target}} in {layout.title} layout"

@@ -24,11 +24,15 @@ class Harness(Commands):
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            has_set = error.ctx and any("--set" in option.opts for option in error.ctx.command.params)
-            words = re.findall(r"\w+=[^\s)]+", error.message) if has_set and "extra argument" in error.message else []
-            if not words:
+            extra = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.message)
+            options = {name for option in error.ctx.command.params for name in option.opts} if error.ctx else set()
+            words = extra[1].split() if extra else []
+            if "--set" in options and (settings := [word for word in words if "=" in word]):
+                hint = f"A setting needs --set before it: {' '.join(f'--set {word}' for word in settings)}"
+            elif "--data" in options and words:
+                hint = f"A text needs --data before it: --data {words[0]}"
+            else:
                 raise
-            hint = f"A setting needs --set before it: {' '.join(f'--set {word}' for word in words)}"
             raise click.UsageError(f"{error.message}. {hint}", error.ctx) from error
 
 

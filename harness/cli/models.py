@@ -264,7 +264,7 @@ def evaluate(
 
     import jax
 
-    from harness.data.batches import check_tokenizer
+    from harness.data.batches import on_tokenizer
     from harness.data.sources import is_generated
     from harness.run.state import base_state, load_state
 
@@ -284,7 +284,7 @@ def evaluate(
         raise UsageError("--field needs --data.")
     data = session.validation
     if spec is not None:
-        for note in (*data.notes, *check_tokenizer(session.config, data)):
+        for note in (*data.notes, *filter(None, [on_tokenizer(session.config, data)])):
             terminal.echo(note, err=True)
     if is_run:
         step, state = load_state(session, step)

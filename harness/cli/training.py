@@ -89,7 +89,7 @@ def _check_data(run: Any, start: Config, typed: dict[str, str]) -> None:
     if trained != named:
         raise UsageError(
             f"The run {run.folder} was trained on {trained}, not on {named}. Resume it with `harness resume "
-            f"{run.folder.name}`, or start another run with --run NAME."
+            f"{run.typed}`, or start another run with --run NAME."
         )
 
 
@@ -435,5 +435,4 @@ def _report(session: Any, *, err: bool = False) -> None:
             prompt = begins if text.startswith(begins) else ""
             stories.tell([text.removeprefix(prompt)], prompt, err=err)
     click.echo(err=err)
-    name = session.run.folder.name
-    terminal.echo(f"More samples: `harness sample {name}`, or the playground of `grade web`.", err=err)
+    terminal.echo(f"More samples: `harness sample {session.run.typed}`, or the playground of `grade web`.", err=err)

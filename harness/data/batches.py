@@ -250,7 +250,7 @@ def check_data(config: Config, prepared: Prepared) -> list[str]:
             continue
         notes.append(part.summary())
         if config.has_dialogues:
-            notes += _on_targets(config, part)
+            notes += [*_on_targets(config, part), *_on_padding(config, part)]
         _check_size(config, part, len(rows), batch=1 if prepared.parts else config.batch_size)
         if isinstance(rows, SegmentRows):
             notes.append(
@@ -310,6 +310,23 @@ def _on_targets(config: Config, part: Prepared) -> list[str]:
     return notes
 
 
+def _on_padding(config: Config, part: Prepared) -> list[str]:
+    """A sentence if rows hold one dialogue each and are mostly padding, which takes as much time as text."""
+    lengths = np.diff(part.train.restarted().ends, prepend=0)
+    mean = int(lengths.mean()) if len(lengths) else 0
+    if config.packing != "padded" or config.pieces or 2 * mean > config.context:
+        return []
+    advice = "--set packing=segments puts several in a row"
+    if _has_free_context(config) and (longest := int(lengths.max(initial=0)) - 1) < config.context:
+        advice += f", or --set context={longest} holds the longest one"
+    return [f"A row of {config.context} tokens holds one dialogue, of {mean} tokens on average: {advice}."]
+
+
+def _has_free_context(config: Config) -> bool:
+    """Whether the context may be set: not that of a run's model, nor that of one that has learned positions."""
+    return not config.base or (config.base.startswith(HUGGING_FACE) and config.positions != "learned")
+
+
 def _check_size(config: Config, part: Prepared, count: int, batch: int) -> None:
     """Raises UsageError, which says how much is needed, if there is less than a window, or are fewer windows than a
     batch has."""
@@ -319,9 +336,7 @@ def _check_size(config: Config, part: Prepared, count: int, batch: int) -> None:
     needed = round((batch * config.context + 1) / (1 - min(config.validation_fraction, 0.99)))
     have = "less than one window" if tokens <= config.context else counted(count, "window")
     other = [f"a text of at least about {needed:,} tokens"]
-    # The context of a run's model cannot be set, nor that of one that has learned positions.
-    is_free = not config.base or (config.base.startswith(HUGGING_FACE) and config.positions != "learned")
-    if is_free and (shorter := min((tokens - 1) // batch, config.context - 1)) >= SHORTEST:
+    if _has_free_context(config) and (shorter := min((tokens - 1) // batch, config.context - 1)) >= SHORTEST:
         other.append(f"a shorter context with --set context={shorter}")
     if 0 < count < batch and tokens > config.context:
         other.append(f"fewer rows with --set batch_size={count}")
@@ -331,17 +346,23 @@ def _check_size(config: Config, part: Prepared, count: int, batch: int) -> None:
     )
 
 
-def check_tokenizer(config: Config, part: Prepared) -> list[str]:
-    """A sentence if the tokenizer was made for other text."""
+def on_tokenizer(config: Config, part: Prepared) -> str:
+    """A sentence if the tokenizer was made for other text; otherwise empty."""
     if (
         part.dialogues
         or part.bytes_per_token >= FITS
         or config.objective != "next_token"
         or config.tokenizer == "bytes"
     ):
-        return []
+        return ""
     rate = f"{part.bytes_per_token:.2f} bytes per token, below {FITS:g}"
-    said = f"The tokenizer {config.tokenizer} does not fit {part.name}: {rate}."
+    return f"The tokenizer {config.tokenizer} does not fit {part.name}: {rate}."
+
+
+def check_tokenizer(config: Config, part: Prepared) -> list[str]:
+    """What to do if the tokenizer was made for other text."""
+    if not (said := on_tokenizer(config, part)):
+        return []
     if config.base:
         return [
             f"{said} It comes from the base, which has hardly seen such text. A run without a base can have its own."

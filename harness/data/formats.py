@@ -25,6 +25,7 @@ PART = 1 << 20  # characters
 READ_BYTES = 1 << 20  # decoded at a time
 BUFFER = 1 << 20  # bytes; formats are told apart by the first
 MOST_RECORD = 1 << 26  # characters in a JSON value or a row of a table, which are held as a whole
+MOST_REFUSED = 10  # dialogues that one message names
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # What a record needs
 _DIALOGUES = {
@@ -36,11 +37,12 @@ _KINDS = {dict: "an object", list: "a list", bool: "true or false", int: "a numb
 
 class Part(NamedTuple):
     """A text, or a part of one; the last part ends it. `in_validation` is None unless the source has a split of its
-    own."""
+    own. `where` is the file and the line of a dialogue."""
 
     text: str
     ends: bool = True
     in_validation: bool | None = None
+    where: str = ""
 
 
 @dataclass
@@ -193,11 +195,18 @@ def cleaned(text: str, where: str, line: int, seen: Seen) -> str:
 def read_json(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen) -> Iterator[Part]:
     """The strings, and the field of each record, of JSON values: lines, a list, or several of either.
 
-    Raises UsageError, with the line, for what is not JSON and for a record without the field.
+    Raises UsageError, with the line, for what is not JSON and for a record without the field; for dialogues, with up to
+    `MOST_REFUSED` lines at once.
     """
+    refused = list[str]()
     for line, value in _json_values(stream, file.shown):
         if field in _DIALOGUES and isinstance(value, dict):
-            yield _dialogue(value, field, f"{file.shown}, line {line}")
+            try:
+                yield _dialogue(value, field, f"{file.shown}, line {line}")
+            except UsageError as error:
+                refused.append(str(error))
+            if len(refused) == MOST_REFUSED:
+                break
             continue
         text = value.get(field) if isinstance(value, dict) else value
         if isinstance(value, dict) and field not in value:
@@ -215,12 +224,15 @@ def read_json(stream: io.BufferedIOBase, file: DataFile, field: str, seen: Seen)
                 "Each record needs one string; choose its field with --field."
             )
         yield from in_parts(cleaned(text, f"{file.name}, line {line}", 0, seen))
+    if refused:
+        lines = "this line" if len(refused) == 1 else "these lines"
+        raise UsageError("\n".join([*refused, f"Repair or remove {lines}."]))
 
 
 def _dialogue(record: dict[str, Any], field: str, where: str) -> Part:
     """A dialogue, or a pair of them, as JSON. Raises UsageError if the record holds none."""
     try:
-        return Part(json.dumps(stored_in(record, field), ensure_ascii=False))
+        return Part(json.dumps(stored_in(record, field), ensure_ascii=False), where=where)
     except MalformedError as error:
         raise UsageError(f"{where}: the {'pair' if field == PAIRS else 'dialogue'} {error}.") from error
     except KeyError as error:
@@ -305,7 +317,7 @@ def _completed(text: str, blocks: Iterator[str], name: str, line: int, error: Va
             raise _not_json(name, line, reason) from error
         if more := _extended(text, blocks, min(max(held, READ_BYTES), MOST_RECORD + 1 - held)):
             return more
-    line += text.count("\n", 0, place)
+    line += text[:place].rstrip().count("\n")  # a value that a line leaves open is noticed in the next one
     raise _not_json(name, line, f"this is not JSON ({error.msg.lower()})") from error
 
 
@@ -452,6 +464,8 @@ def read_file(file: DataFile, field: str, seen: Seen) -> Iterator[Part]:
             buffered = file.decompressed(counting)
             head = buffered.peek(1)
             form = file.format(head, field)
+            if field in _DIALOGUES and form == "text":
+                raise UsageError(f"{file.shown} is a text. {_DIALOGUES[field]}, as JSON, one on each line.")
             if form == "Parquet" and file.suffixes[1]:
                 raise UsageError(
                     f"{file.shown} is compressed twice: Parquet compresses its columns. Decompress the file."

@@ -223,7 +223,7 @@ def _write(
             advance(done - shown)
             shown = done
         if not train.ends and not validation.ends:
-            raise UsageError(f"{source.name} contains no stories.")
+            raise UsageError(f"{source.name} contains no text. Was the file saved?")
         dealer.finish()
     if source.fraction < 1 and not validation.ends:
         raise UsageError(
@@ -272,7 +272,7 @@ def _encode(
     end, begin, starts = end_of(tokenizer), begin_of(tokenizer), True
     for batch in _batched(parts, whole=tokenize is not None):
         if tokenize:
-            yield batch, [np.asarray(tokenize(part.text, tokenizer)) for part in batch]
+            yield batch, [_tokenized(part, tokenizer, tokenize) for part in batch]
         else:
             encoded = tokenizer.encode_ordinary_batch([part.text for part in batch], num_threads=usable_cores())
             arrays = []
@@ -280,6 +280,14 @@ def _encode(
                 arrays.append(np.array([*(begin if starts else ()), *ids, *(end if part.ends else ())], np.int64))
                 starts = part.ends
             yield batch, arrays
+
+
+def _tokenized(part: Part, tokenizer: tiktoken.Encoding, tokenize: Tokenize) -> np.ndarray:
+    """The ids of one text. An error says where the text is."""
+    try:
+        return np.asarray(tokenize(part.text, tokenizer))
+    except UsageError as error:
+        raise UsageError(f"{part.where}: {error}" if part.where else str(error)) from error
 
 
 def _batched(parts: Iterator[Part], *, whole: bool) -> Iterator[list[Part]]:

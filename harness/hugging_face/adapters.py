@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 from flax import nnx
-from safetensors.numpy import save_file
 
 from harness.data.hub import ADAPTERS
 from harness.data.known_fields import unknown_fields
 from harness.data.model_files import read_json
 from harness.errors import UsageError
 from harness.hugging_face.layout import Layout
-from harness.hugging_face.parameters import OF_TOKENS, by_path
+from harness.hugging_face.parameters import OF_TOKENS, by_path, save
 
 WEIGHTS = "adapter_model.safetensors"
 HEAD = "lm_head"  # the module of every model in transformers 5, whatever a file calls its tensor
@@ -161,8 +160,7 @@ def write_adapters(
     if tied and "embed" in paths and "embed_tokens" in layout.names("embed", 0)[0]:  # the only name that PEFT knows
         config["ensure_weight_tying"] = True
     (folder / ADAPTERS).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    save_file({f"{_PREFIX}{name}": array for name, array in written.items()}, folder / WEIGHTS, {"format": "pt"})
-    (folder / WEIGHTS).chmod(0o644)  # safetensors makes it readable by its owner only
+    save({f"{_PREFIX}{name}": array for name, array in written.items()}, folder / WEIGHTS)
 
 
 def _as_kernels(

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 import tiktoken
 from flax import nnx
-from safetensors.numpy import save_file
 
 from harness.config import HUGGING_FACE, Config
 from harness.data.dialogues import Template, template_text
@@ -26,7 +25,7 @@ from harness.errors import UsageError
 from harness.hugging_face.layout import Fields, Layout
 from harness.hugging_face.layouts import LAYOUTS
 from harness.hugging_face.load import Parameters
-from harness.hugging_face.parameters import arrays
+from harness.hugging_face.parameters import arrays, save
 from harness.model.lora import merge_adapters
 
 DTYPES = {"float32": np.float32, "bfloat16": jnp.bfloat16, "float16": np.float16}
@@ -107,8 +106,7 @@ def _write_tensors(
     for path in parameters:
         for name, tensor in layout.tensors({path: parameters[path]}).items():
             tensors[name] = tensor.astype(DTYPES[stored.get(name, dtype or "float32")])
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "model.safetensors").chmod(0o644)  # safetensors makes it readable by its owner only
+    save(tensors, folder / "model.safetensors")
 
 
 def _keep_configs(source: Parameters, dtype: str, template: Template | None, folder: Path, *, tied_head: bool) -> None:

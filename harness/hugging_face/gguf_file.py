@@ -29,8 +29,9 @@ _SPLITS = {
 _OTHERWISE = "convert_hf_to_gguf.py of llama.cpp may read it: export to a folder first"
 
 
-def write_gguf(folder: Path, file: Path) -> None:
+def write_gguf(folder: Path, file: Path) -> str:
     """Writes the model of a folder, with its tokenizer and chat template, as a file with matrices of the model's dtype.
+    Returns a sentence on what llama.cpp does not compute as the model does; empty if there is nothing.
 
     Raises UsageError for a model or a tokenizer that is not supported, and without the package `gguf`.
     """
@@ -48,7 +49,10 @@ def write_gguf(folder: Path, file: Path) -> None:
     biases = ("same", "all") if architecture == "llama" else ("same", "qkv")
     for name, supported in {"activation": ("gelu", "swiglu"), "attention_bias": biases}.items():
         if (value := getattr(config, name)) not in supported:
-            raise UsageError(f"{name}={value} cannot be written as GGUF: llama.cpp has no {architecture} with it.")
+            raise UsageError(
+                f"{name}={value} cannot be written as GGUF: llama.cpp has no {architecture} with it. Export to a "
+                f"folder, or train with --set {name}={supported[0]}{' or --preset modern' * (name == 'activation')}."
+            )
     if config.scaling[0] == "yarn":
         raise UsageError(f"rope_scaling={config.rope_scaling} cannot be written as GGUF. {_OTHERWISE}.")
     writer = gguf.GGUFWriter(file, architecture)
@@ -77,12 +81,26 @@ def write_gguf(folder: Path, file: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    if not _is_cut(config):
+        return ""
+    return (
+        f"llama.cpp has no {architecture} with a window. Within the {config.window:,} tokens of this model's window, "
+        f"it computes the same, so the file names these as the longest context, not {config.context:,}."
+    )
+
+
+def _is_cut(config: ModelConfig) -> bool:
+    """Whether positions see less than the whole context."""
+    return 0 < config.window < config.context
 
 
 def _add_sizes(writer: Any, config: ModelConfig, architecture: str) -> None:
     """The numbers by which llama.cpp builds the model."""
-    # Its architecture of Llama and Mistral has no window. Within one, every position sees all before it anyway.
-    writer.add_context_length(min(config.context, config.window or config.context))
+    # Its architecture of Llama and Mistral has no window. Within one, every position sees all before it anyway. Other
+    # programs that read the file may know windows.
+    writer.add_context_length(config.window if _is_cut(config) else config.context)
+    if _is_cut(config):
+        writer.add_sliding_window(config.window)
     writer.add_embedding_length(config.d_model)
     writer.add_block_count(config.num_layers)
     writer.add_feed_forward_length(config.d_ff)

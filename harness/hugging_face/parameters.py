@@ -1,13 +1,20 @@
 """The parameters of a GPT by path, such as `blocks.attn.qkv.kernel`, as the tables of the layouts name them."""
 
+import errno
 import functools
 import math
+import os
+import re
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from flax import nnx
+from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
 from harness.model.general import make_gpt
 from harness.model_config import ModelConfig
@@ -35,6 +42,17 @@ def with_rows(path: str, parameter: np.ndarray, rows: int) -> np.ndarray:
 def count(config: ModelConfig) -> int:
     """The number of parameters of a GPT with these settings, without the rows after the vocabulary."""
     return sum(map(math.prod, shapes(config).values()))
+
+
+def save(tensors: Mapping[str, np.ndarray], file: Path) -> None:
+    """Writes tensors as a file of safetensors. Raises OSError, such as for a full disk."""
+    try:
+        save_file(dict(tensors), file, metadata={"format": "pt"})
+    except SafetensorError as error:
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        number = int(found[1]) if found else errno.EIO
+        raise OSError(number, os.strerror(number), str(file)) from error
+    file.chmod(0o644)  # safetensors makes it readable by its owner only
 
 
 @functools.lru_cache(maxsize=8)

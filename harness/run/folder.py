@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -55,6 +56,11 @@ class Run:
         self.samples = folder / "samples"
         self.pieces = folder / "pieces"
 
+    @property
+    def typed(self) -> str:
+        """How a command names the run: by its folder unless it is in the folder of runs that commands have."""
+        return shlex.quote(self.folder.name if self.folder.parent == Path("runs") else str(self.folder))
+
     @classmethod
     def find(cls, root: Path, name: str) -> "Run":
         """An existing run, by name or by path. Raises UsageError, listing the runs in `root`, if there is none."""
@@ -99,7 +105,7 @@ class Run:
 
     def record_data(self, data: DataRecord) -> None:
         """Records which data the run is trained on."""
-        files.replace(self.data_file, json.dumps(data._asdict()) + "\n", durable=True)
+        files.write(self.data_file, json.dumps(data._asdict()) + "\n", durable=True)
 
     def checkpoints_of(self, config: Config) -> Path | epath.Path:
         """The folder of the checkpoints, which may be in a bucket.
@@ -129,7 +135,7 @@ class Run:
 
     def record_base(self, base: BaseRecord) -> None:
         """Records which checkpoint the run is fine-tuned from."""
-        files.replace(self.base_file, json.dumps(base._asdict()) + "\n", durable=True)
+        files.write(self.base_file, json.dumps(base._asdict()) + "\n", durable=True)
 
     def create_or_check(self, config: Config) -> bool:
         """Creates the folder, or checks that an existing one has the same settings, or fewer steps. Returns whether it
@@ -142,10 +148,11 @@ class Run:
             stored = self.config()
             if config.steps > stored.steps and not stored.extended(config.steps).differences(config):
                 stored = stored.extended(config.steps)
-                files.replace(self.config_file, stored.to_json(), durable=True)
+                files.write(self.config_file, stored.to_json(), durable=True)
             if differences := stored.differences(config):
-                command = f"harness resume {self.folder.name} --steps {config.steps}"
-                more = f" `{command}` adds steps." if config.steps > stored.steps else ""
+                only_steps = {each.partition(":")[0] for each in differences} <= {"steps", "warmup_steps"}
+                command = f"harness resume {self.typed} --steps {config.steps}"
+                more = f" `{command}` adds steps." if only_steps and config.steps > stored.steps else ""
                 raise UsageError(
                     f"Run {self.folder} was created with different settings (existing -> requested):\n  "
                     + "\n  ".join(differences)
@@ -161,12 +168,12 @@ class Run:
         self.checkpoints_of(config).mkdir(parents=True, exist_ok=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         if tokenizer := file_of(config):
-            files.replace(self.tokenizer_file, tokenizer.read_bytes(), durable=True)
+            files.write(self.tokenizer_file, tokenizer.read_bytes(), durable=True)
         if template := template_of(config):
-            files.replace(self.template_file, template.read_bytes(), durable=True)
+            files.write(self.template_file, template.read_bytes(), durable=True)
         if found := split_file(config.reward):
-            files.replace(self.reward_file(found[1]), found[1].read_bytes(), durable=True)
-        files.replace(self.config_file, config.to_json(), durable=True)
+            files.write(self.reward_file(found[1]), found[1].read_bytes(), durable=True)
+        files.write(self.config_file, config.to_json(), durable=True)
         return False
 
     @contextlib.contextmanager

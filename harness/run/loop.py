@@ -110,7 +110,8 @@ class _Loop:
         if restored is not None:
             self.step, self.state = restored.step, restored.state
             self.feed.set_state(restored.data)
-            log(f"Run {run.folder}: resuming at step {self.step} of {config.steps}.")
+            more = f" `harness resume {run.typed} --steps {2 * config.steps}` adds steps." * (self.step >= config.steps)
+            log(f"Run {run.folder}: resuming at step {self.step} of {config.steps}.{more}")
         else:
             self.state = start
             devices = counted(session.mesh.size, "device")

@@ -73,6 +73,11 @@ def report(session: Session) -> str:
             f"The best validation loss is that of step {past['step']}. After it, the model learned its text by heart: "
             "use fewer steps, --set patience=3, or more text."
         )
+    if best is not None and baselines.get("base", math.inf) < best["validation_loss"]:
+        lines.append(
+            "The base is better on these validation data than each checkpoint of this run: use a lower rate, such as "
+            f"--set learning_rate={config.learning_rate / 10:g}, or more text."
+        )
     return "\n".join(lines)
 
 

@@ -92,7 +92,7 @@ def test_an_interruption_leaves_no_files(own_cache: Path) -> None:
 
 @pytest.mark.parametrize(
     ("texts", "message"),
-    [([], "contains no stories"), (["."], r"contains only 2 tokens, too few to train and to validate")],
+    [([], "contains no text"), (["."], r"contains only 2 tokens, too few to train and to validate")],
 )
 def test_too_little_text(texts: list[str], message: str, own_cache: Path) -> None:
     with pytest.raises(UsageError, match=message):

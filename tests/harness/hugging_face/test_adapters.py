@@ -1,6 +1,7 @@
 """Adapters in the format of PEFT: read, merged and written. What needs PEFT itself is skipped without it."""
 
 import json
+import resource
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,21 @@ import pytest
 from flax import nnx
 from safetensors.numpy import load_file, save_file
 
+from commandline.errors import UsageError as CommandUsageError
+from commandline.files import new_folder
 from harness.config import Config
 from harness.data.hub import name_of
 from harness.errors import UsageError
 from harness.hugging_face.adapters import write_adapters
 from harness.hugging_face.export import find_layout
 from harness.hugging_face.load import Parameters, read_config
+from harness.hugging_face.parameters import save
 from harness.model.general import make_gpt
 from harness.model.gpt import GPT
 from harness.model.lora import add_adapters, merge_adapters
 from harness.model_config import ModelConfig
-from tests.harness.conftest import Harness
+from harness.run.folder import Run
+from tests.harness.conftest import TINY, Harness
 from tests.harness.hugging_face.models import LAYOUTS, exported
 from tests.harness.hugging_face.saved import logits_of, saved
 
@@ -208,13 +213,41 @@ def test_a_run_exports_its_adapters(harness_here: Harness, tmp_path: Path, stori
     tuned = harness_here("finetune", f"hf:{tmp_path / 'base'}", "--data", stories_file, "--lora", 2, "--run", "tuned",
                          "--steps", 2, "--mesh", "1x1", "--set", "batch_size=2", "--quiet")  # fmt: skip
     assert tuned.code == 0, tuned.err
-    assert harness_here("export", "tuned", "--adapters", "--to", "adapters").code == 0
+    first = harness_here("export", "tuned", "--adapters", "--to", "adapters")
+    assert (first.code, first.out) == (0, "Exported the adapters of run tuned, step 2, to adapters.\n")
     assert harness_here("export", "tuned", "--to", "merged").code == 0
     adapters, merged = Parameters(tmp_path / "adapters"), Parameters(tmp_path / "merged")
     for path, parameter in merged.items():
         np.testing.assert_allclose(adapters[path], parameter, atol=1e-5, err_msg=path)
     refused = harness_here("export", f"hf:{tmp_path / 'base'}", "--adapters", "--to", "other")
     assert (refused.code, "need a run" in refused.err) == (2, True)
+    unnamed = harness_here("export", "tuned", "--adapters")
+    assert (unnamed.code, "`harness export tuned --adapters --to DIR`" in unnamed.err) == (2, True)
+    more = harness_here("finetune", "tuned", "--data", stories_file, "--lora", 2, "--run", "more", "--steps", 1,
+                        "--mesh", "1x1", "--set", "batch_size=2", "--quiet")  # fmt: skip
+    assert more.code == 0, more.err
+    told = harness_here("export", "more", "--adapters", "--to", "more-adapters")
+    assert "They change the run tuned: `harness export tuned --to DIR` writes it" in told.out, told.err
+
+
+def test_adapters_that_there_are_not_are_refused_before_a_folder_is_asked_for(
+    harness_here: Harness, tmp_path: Path
+) -> None:
+    Run(tmp_path / "runs" / "plain").create_or_check(TINY)
+    refused = harness_here("export", "plain", "--adapters")
+    assert (refused.code, "Export the whole model, without --adapters" in refused.err) == (2, True), refused.err
+
+
+def test_a_disk_that_is_full_is_one_sentence(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    refused = pytest.raises(CommandUsageError, match=r"out cannot be written: File too large\.")
+    with refused, new_folder(tmp_path / "out") as out:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, before[1]))
+        try:
+            save({"a": np.zeros(1 << 14, np.float32)}, out / "model.safetensors")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_model_of_the_hub_is_named_as_there(tmp_path: Path) -> None:

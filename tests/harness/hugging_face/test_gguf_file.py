@@ -50,6 +50,8 @@ def test_each_layout_has_the_tensors_and_numbers_that_llama_cpp_builds_it_from(n
     assert value(reader, f"{kind}.embedding_length") == config.d_model
     assert value(reader, f"{kind}.block_count") == config.num_layers
     assert value(reader, f"{kind}.context_length") == (20 if name == "Mistral" else config.context)  # its window
+    window = reader.get_field(f"{kind}.attention.sliding_window")
+    assert (window.contents() if window else 0) == config.window
     if config.positions == "rope":
         assert value(reader, f"{kind}.attention.head_count_kv") == config.kv_heads
         assert value(reader, f"{kind}.rope.freq_base") == config.rope_base
@@ -119,7 +121,11 @@ def test_matrices_may_have_16_bits(dtype: str, tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("Gemma 3", "model_type=gemma3_text cannot be written as GGUF"),
-        ("GPT-2, exact GELU", "activation=gelu_exact cannot be written as GGUF: llama.cpp has no gpt2"),
+        (
+            "GPT-2, exact GELU",
+            "activation=gelu_exact cannot be written as GGUF: llama.cpp has no gpt2 with it. "
+            "Export to a folder, or train with --set activation=gelu or --preset modern",
+        ),
     ],
 )
 def test_what_is_not_supported_is_said(name: str, message: str, tmp_path: Path) -> None:
@@ -150,3 +156,10 @@ def test_the_command_writes_a_file(harness_here: Harness, tmp_path: Path, monkey
     missing = harness_here("export", f"hf:{tmp_path / 'out'}", "--to", "other.gguf")
     assert (missing.code, "GGUF needs the package gguf" in missing.err) == (2, True)
     assert {path.name for path in tmp_path.iterdir()} == {"out", "model.gguf"}
+
+
+def test_a_window_that_llama_cpp_does_not_have_is_said(harness_here: Harness, tmp_path: Path) -> None:
+    for name, expected in (("Llama", 0), ("Mistral", 1)):
+        exported(LAYOUTS[name], tmp_path / name)
+        run = harness_here("export", f"hf:{name}", "--to", f"{name}.gguf")
+        assert run.out.count("llama.cpp has no llama with a window. Within the 20 tokens") == expected, run.err

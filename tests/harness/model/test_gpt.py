@@ -290,7 +290,7 @@ def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:
     [
         ({"head_width": 5}, "positions=rope rotates pairs, so it needs an even width; of each head, it rotates 5."),
         ({"rotary_fraction": 0.1}, "of each head, it rotates 0."),
-        ({"num_heads": 5}, "num_heads=5 does not divide d_model=16, and there is no head_width."),
+        ({"num_heads": 5}, "num_heads=5 does not divide d_model=16; choose one that does, or set head_width."),
         (
             {"positions": "none", "rope_scaling": "linear:2"},
             "positions=none has no rotary_fraction and no rope_scaling",

@@ -12,7 +12,7 @@ import optax
 import pytest
 from flax import nnx
 
-from harness.data.batches import PADDING, UNLEARNED
+from harness.data.batches import PADDING, UNLEARNED, check_data
 from harness.errors import UsageError
 from harness.model.sampling import Sampling
 from harness.run.chat import Chat
@@ -117,6 +117,11 @@ def test_several_dialogues_share_a_row_with_segments(harness_here: Harness, tmp_
     alone = open_session(run, replace(run.config(), packing="padded", eval_batches=0), None, log=ignore, quiet=True)
     together = replace(session, config=replace(run.config(), eval_batches=0))
     assert together.validate(state) == pytest.approx(alone.validate(state), rel=1e-5)
+    assert "--set packing=segments puts several in a row" in check_data(alone.config, session.prepared)[1]
+    assert not [said for said in check_data(session.config, session.prepared) if "in a row" in said]
+    free = check_data(replace(alone.config, base="hf:x", positions="rope"), session.prepared)[1]
+    longest = int(np.diff(session.prepared.train.ends, prepend=0).max()) - 1
+    assert free.endswith(f", or --set context={longest} holds the longest one.")
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,8 @@ def test_the_command_trains_reports_and_evaluates(harness_here: Harness, base: C
 
 
 @pytest.mark.parametrize(
-    ("size", "rate", "of_adapters"), [(10**6, 5e-6, 1e-5), (5 * 10**8, 1e-6, 1e-5), (8 * 10**9, 5e-7, 5e-6)]
+    ("size", "rate", "of_adapters"),
+    [(10**6, 2e-4, 2e-3), (10**8, 5e-6, 1e-5), (5 * 10**8, 1e-6, 1e-5), (8 * 10**9, 5e-7, 5e-6)],
 )
 def test_a_pretrained_model_has_the_rate_of_its_size(size: int, rate: float, of_adapters: float) -> None:
     base, typed = replace(Config(), positions="rope", context=32768), {"data": "x.jsonl", "chat": "plain"}

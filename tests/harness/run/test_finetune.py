@@ -201,12 +201,21 @@ def test_the_command_trains_and_resumes(base: Run, harness_here: Harness) -> Non
     assert read_baselines(run)["base"] == pytest.approx(loss)
     assert f"step 0: validation {loss:.4f}, which is that of the base" in result.err
     assert f"of the base, at step 0    {loss:.4f}" in result.out
+    assert "The base is better" not in result.out
     assert run.config().base == "base"
     assert run.config().adapted == {"attn", "mlp", "embed", "head"}
     again = harness_here(*command)
     assert again.code == 0
     assert "resuming at step 6 of 6" in again.err
     assert harness_here("sample", "base-tuned", "--max-tokens", 4).code == 0
+
+
+def test_a_run_that_is_worse_than_its_base_is_told(base: Run, harness_here: Harness) -> None:
+    few = [part for key, value in {**FEW_STEPS, "learning_rate": 10}.items() for part in ("--set", f"{key}={value}")]
+    result = harness_here("finetune", "base", "--data", base.config().data, "--run", "worse", *few, "--quiet")
+    assert result.code == 0, result.err
+    assert "The base is better on these validation data than each checkpoint of this run" in result.out
+    assert "--set learning_rate=1, or" in result.out
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,18 @@ def test_find_takes_a_name_or_a_path_and_lists_the_runs(tmp_path: Path) -> None:
         Run.find(tmp_path / "nowhere", "two")
 
 
+def test_a_model_of_transformers_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(UsageError, match=r"model is a model in Hugging Face's format, not a run: name it hf:.*model\."):
+        Run.find(tmp_path, "model").config()
+
+
+def test_commands_in_messages_find_the_run(tmp_path: Path) -> None:
+    for folder, typed in (("runs/mine", "mine"), ("other/mine", "other/mine"), ("runs/my text", "'my text'")):
+        assert Run(Path(folder)).typed == typed
+
+
 def test_two_processes_do_not_train_the_same_run(tmp_path: Path) -> None:
     with Run(tmp_path).locked(), pytest.raises(UsageError, match="Another process is training"), Run(tmp_path).locked():
         pass

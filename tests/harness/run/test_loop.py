@@ -207,6 +207,7 @@ def test_usage_errors(harness: Harness, stories_file: Path, tmp_path: Path) -> N
     assert_error(harness("train", "--data", "nowhere.txt"), 2, "There is no file nowhere.txt")
     assert_error(harness("train", "--set", "steps"), 2, "KEY=VALUE")
     assert_error(harness("train", "steps=40", "lr=1"), 2, "needs --set before it: --set steps=40 --set lr=1")
+    assert_error(harness("train", "mine.txt"), 2, "A text needs --data before it: --data mine.txt")
     assert_error(harness("train", "--steps", 0), 2, "steps=0 is not valid; it must be at least 1")
     assert_error(harness("train", "--set", "seed=-1"), 2, "seed=-1 is not valid")
     assert_error(harness("train", "--set", "accumulate=2"), 2, "write grad_accumulation_steps=2")
@@ -215,7 +216,7 @@ def test_usage_errors(harness: Harness, stories_file: Path, tmp_path: Path) -> N
     assert_error(harness("train", "--run", "../x"), 2, "--run ../x is not valid")
     assert_error(harness("sample", "nothing"), 2, "There is no run 'nothing'")
     (tmp_path / "empty.txt").write_text("")
-    assert_error(harness("train", "--data", "empty.txt"), 2, "empty.txt contains no stories")
+    assert_error(harness("train", "--data", "empty.txt"), 2, "empty.txt contains no text. Was the file saved?")
     assert_error(
         harness("train", "--data", stories_file, "--set", "vocab_size=100"), 2, "outside the vocabulary of 100"
     )
@@ -226,7 +227,15 @@ def test_a_run_with_different_settings_is_rejected(harness: Harness, stories_fil
     first = harness("train", "--run", "a", "--data", stories_file, *SETTINGS, "--steps", 4)
     assert first.code == 0, first.err
     before = sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "runs").rglob("*") if path.name != ".lock")
-    assert_error(harness("train", "--run", "a", "--data", stories_file, *SETTINGS, "--steps", 8), 2, "steps: 4 -> 8")
+    assert_error(
+        harness("train", "--run", "a", "--data", stories_file, *SETTINGS, "--steps", 8),
+        2,
+        "steps: 4 -> 8",
+        "`harness resume a --steps 8` adds steps",
+    )
+    other = harness("train", "--run", "a", "--data", stories_file, *SETTINGS, "--steps", 8, "--set", "seed=1")
+    assert_error(other, 2, "seed: 0 -> 1")
+    assert "adds steps" not in other.err, "which would be another seed than the command names"
     assert (
         sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "runs").rglob("*") if path.name != ".lock")
         == before

@@ -121,6 +121,8 @@ def test_the_commands_for_own_text(harness_here: Harness, poems: Config, tmp_pat
     evaluated = harness_here("eval", "mine", "--data", "other.txt")
     assert evaluated.code == 0, evaluated.err
     assert evaluated.out.startswith("Run mine, step 2, on other.txt, 1 text of ")
+    assert "does not fit other.txt: " in evaluated.err
+    assert "Train one" not in evaluated.err, "a run that is evaluated has its tokenizer"
     assert "bits per byte" in evaluated.out
     tuned = harness_here(
         "finetune",
@@ -153,7 +155,7 @@ def test_a_run_is_named_after_its_data_and_continues_no_other_text(harness_here:
     assert done.err.startswith("JAX has 8 devices: cpu.\n")
     assert Run(tmp_path / "runs" / "mine").config().data == "mine.txt"
     again = harness_here(*train_mine)
-    assert "runs/mine: resuming at step 2 of 2" in again.err
+    assert "runs/mine: resuming at step 2 of 2. `harness resume mine --steps 4` adds steps." in again.err
     chosen = harness_here("train", "--data", "mine.txt", "--preset", "modern", *SMALL)
     assert (chosen.code, Run(tmp_path / "runs" / "mine-modern").config().preset) == (0, "modern"), chosen.err
     assert harness_here("train", "--run", "pocket", "--data", "mine.txt", *SMALL).code == 0  # as it was called before

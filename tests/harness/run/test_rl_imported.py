@@ -123,7 +123,8 @@ def test_a_run_with_adapters_that_is_killed_ends_the_same(
 
 
 @pytest.mark.parametrize(
-    ("size", "rate", "of_adapters"), [(10**6, 5e-5, 2e-4), (5 * 10**8, 2e-5, 2e-4), (8 * 10**9, 1e-5, 1e-4)]
+    ("size", "rate", "of_adapters"),
+    [(10**6, 2e-3, 2e-2), (10**8, 5e-5, 2e-4), (5 * 10**8, 2e-5, 2e-4), (8 * 10**9, 1e-5, 1e-4)],
 )
 def test_fine_tuning_of_a_pretrained_model_is_gentle(size: int, rate: float, of_adapters: float) -> None:
     long = replace(LAYOUTS["Qwen 2"], context=32768)
@@ -153,7 +154,7 @@ def test_the_settings_of_a_pretrained_model_are_said(
     dtype = "float32" if backend == "cpu" else "bfloat16"
     first, *_, last = result.err.splitlines()
     assert re.fullmatch(
-        r"A pretrained model of 5\d,\d{3} parameters: learning_rate=0.0002, context=1024, "
+        r"A pretrained model of 5\d,\d{3} parameters: learning_rate=0.02, context=1024, "
         rf"dtype={dtype}, lora_targets=attn,mlp. Other settings: --set KEY=VALUE.", first,
     )  # fmt: skip
     assert re.search(
