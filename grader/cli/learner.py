@@ -25,6 +25,7 @@ from grader.cli import (
     progress,
     resident,
     results,
+    task,
     teacher,
     watch,
 )
@@ -45,6 +46,7 @@ class Grade(Commands):
             "next",
             "show",
             "problem",
+            "task",
             "watch",
             "web",
             "hint",
@@ -146,12 +148,15 @@ def _has_passed(space: Workspace, problem: Problem) -> bool:
 @main.command()
 @click.argument("word", metavar="NN")
 def show(word: str) -> None:
-    """Read the page of problem NN."""
-    from grader.course import page
+    """Read the page of problem NN, or of an open task."""
+    from grader.course import page, tasks
 
-    problem = catalog.find(word)
+    problem = tasks.find_either(word)
     label, count = problem.label, len(page.hints(problem))
-    end = terminal.fitted(f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`.")
+    is_task = label in tasks.names()
+    how = f"Score with `grade task {label}`." if is_task else f"Grade with `grade problem {label}`."
+    hints = f"{count} hints: `grade hint {label}`. " if not is_task else ""
+    end = terminal.fitted(f"{hints}{how}")
     terminal.page(f"{terminal.markdown(page.as_text(page.without_hints(problem)))}\n{end}\n")
 
 
@@ -225,6 +230,7 @@ def doctor(folder: str | None) -> None:
 
 for command in (
     *grading.COMMANDS,
+    *task.COMMANDS,
     *progress.COMMANDS,
     *watch.COMMANDS,
     *practice.COMMANDS,
