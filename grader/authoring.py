@@ -32,7 +32,17 @@ from grader.worker.toy_models import (
     never_real,
     sum_of_losses,
 )
-from grader.worker.tracing import Given, alone, given, is_tracing_error, made, sent, trace, trace_of
+from grader.worker.tracing import (
+    Given,
+    UntraceableError,
+    alone,
+    given,
+    is_tracing_error,
+    made,
+    sent,
+    trace,
+    trace_of,
+)
 from grader.worker.witness import RefusedProgramError, Witness
 
 __all__ = [
@@ -55,6 +65,7 @@ __all__ = [
     "Subject",
     "ToyGPT",
     "ToyLM",
+    "UntraceableError",
     "Weighed",
     "Witness",
     "alone",

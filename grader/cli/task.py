@@ -33,7 +33,9 @@ def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json:
     chosen, space = tasks.find(word), workspace.find(folder)
     if file is None and (new := space.add(chosen)):
         click.echo(f"new   {new}", err=as_json)
-        terminal.echo(f"Read `grade show {chosen.label}`, then score the file with `grade task {chosen.label}`.", err=as_json)
+        terminal.echo(
+            f"Read `grade show {chosen.label}`, then score the file with `grade task {chosen.label}`.", err=as_json
+        )
         return
     path = file or space.file(chosen)
     secret = read_seed(seed_file) if seed_file else 0

@@ -47,6 +47,11 @@ def problem_before(task: Task) -> Problem:
     return catalog.load(next(listed.after for listed in selected().tasks if listed.name == task.label))
 
 
+def part_of(problem: Problem) -> str:
+    """Returns the title of the part of the course that a problem belongs to, or that an open task comes after."""
+    return catalog.part_of(problem_before(problem) if isinstance(problem, Task) else problem)
+
+
 def find(word: str) -> Task:
     """Returns the task with that name, or the path of a learner's file. Raises UsageError if there is none."""
     name, known = Path(word).name.removesuffix(".py"), names()

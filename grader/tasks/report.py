@@ -7,8 +7,8 @@ import click
 
 from commandline.terminal import PLAIN, wrap
 from grader.judge.verdict import Verdict
-from grader.tasks.grading import Score
 from grader.task import Task
+from grader.tasks.grading import Score
 from grader.tasks.offer import Weighed
 
 SCHEMA = 1  # of the JSON: an incompatible change increases it

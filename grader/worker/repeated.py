@@ -1,4 +1,8 @@
-"""A program that a witness runs again and again, and the scalar operations of all its runs."""
+"""A program that a witness runs again and again, and the scalar operations of all its runs.
+
+What is looked up at a computed place, written there, or sorted, counts as the product with a one-hot vector that does
+the same: 2 N for each number, with N places. Otherwise a table of counts would beat every model that computes.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -17,7 +21,7 @@ PRODUCT = "stablehlo.dot_general"
 class Repeated:
     """A compiled program, and `work`: the scalar operations of all its runs by piece.
 
-    A piece is a matrix product, by the shapes of its operands, or one of the kinds `elementwise` and `computed places`.
+    A piece is a matrix product or a lookup, by the shapes of its operands, or it is `elementwise`.
     Where a program has loops or branches, what runs is the program with counters in them, each time: a step that does
     more than the one before costs more.
     """
@@ -53,14 +57,34 @@ class Repeated:
         if key not in self._costs:
             functions, found = stablehlo.functions(self.compiled.parsed), Counter[str]()
             for run in counting.runs(self.compiled.parsed, counters):
-                if total := run.times * cost.cost(run.operation, functions):
+                each = max(cost.cost(run.operation, functions), 2 * _moved(run.operation))
+                if total := run.times * each:
                     found[_piece(run.operation)] += total
             self._costs[key] = found
         return self._costs[key]
 
 
 def _piece(operation: Any) -> str:
-    if operation.name == PRODUCT:
-        return "product " + " · ".join("×".join(map(str, stablehlo.shape(value))) for value in operation.operands)
-    name = operation.name.partition(".")[2]
-    return "computed places" if name in (*cost.COMPUTED_PLACES, "scatter", "sort") else "elementwise"
+    if operation.name != PRODUCT and not _moved(operation):
+        return "elementwise"
+    what = "product" if operation.name == PRODUCT else operation.name.partition(".")[2].replace("_", " ")
+    shapes = ["×".join(map(str, stablehlo.shape(value))) or "1" for value in operation.operands[:2]]
+    return f"{what} {' · '.join(shapes)}" if operation.name == PRODUCT else f"{what} {shapes[0]}"
+
+
+def _moved(operation: Any) -> int:
+    """Returns the numbers that an operation moves from or to computed places, each times the number of places."""
+    sizes = [stablehlo.numbers(value) for value in operation.operands]
+    match operation.name:
+        case "stablehlo.gather":
+            window, batch = stablehlo.gathered_axes(operation)
+        case "stablehlo.scatter":
+            window, batch = stablehlo.scattered_axes(operation)
+        case "stablehlo.dynamic_slice" | "stablehlo.dynamic_update_slice":
+            return sizes[0]
+        case "stablehlo.sort":
+            return sum(sizes) * stablehlo.shape(operation.operands[0])[stablehlo.sorted_axis(operation)]
+        case _:
+            return 0
+    moved = operation.results[0] if operation.name == "stablehlo.gather" else operation.operands[-1]
+    return stablehlo.numbers(moved) * (sizes[0] // max(1, window * batch))

@@ -2,8 +2,9 @@
 that the worker never had, and counts each operation that runs."""
 
 import itertools
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from grader.authoring import (
     RefusedProgramError,
     Repeated,
     Subject,
+    UntraceableError,
     Weighed,
     Witness,
     described,
@@ -34,7 +36,9 @@ __all__ = ["Witness", "offer", "weigh"]
 BAR = 0.95  # bits per byte: 5% below problem 32's reference, which reaches 1.00
 STORIES, HELD_OUT = 3000, 200
 ROWS = 16  # of one batch of held-out stories
-MOST_TOKENS, LONGEST_TOKEN = 4096, 24  # the second in bytes
+MOST_TOKENS, LONGEST_TOKEN = 4096, 16  # the second in bytes
+# A token of several words would store text: 4,096 phrases reach the loss without a step of training.
+ONE_WORD = re.compile(rb"\s*\S*")
 MOST_STATE = 1 << 21  # numbers of 32 bits
 MOST_CONSTANTS = 512  # numbers that the programs contain, each of them
 SAME = 1e-3  # logits that do not depend on later tokens differ by less, relative to the largest
@@ -51,7 +55,7 @@ def offer(subject: Subject) -> Offer:
     settings = _settings(subject.call("settings", returns=(dict, "a dictionary of numbers by name")))
     tokens = _tokens(subject.call("vocabulary", stories_.texts(STORIES, PUBLIC_SEED)))
     V, B, T = len(tokens), settings["batch"], settings["context"]
-    trees = []
+    trees = list[Any]()
 
     def init(key: Any) -> dict[str, Any]:
         state = subject.call("init", jax.random.wrap_key_data(key), V)
@@ -61,7 +65,7 @@ def offer(subject: Subject) -> Offer:
         return arrays
 
     shapes: list[tuple[tuple[int, ...], Any]] = []
-    programs = {"init": trace(init, Given("case", "key", (2,), jnp.uint32))}
+    programs = {"init": _traced("init", init, Given("case", "key", (2,), jnp.uint32))}
     given = [Given("case", f"{STATE}{number}", shape, dtype) for number, (shape, dtype) in enumerate(shapes)]
 
     def step(state: list[Any], tokens: Any, segments: Any, number: Any) -> dict[str, Any]:
@@ -69,7 +73,9 @@ def offer(subject: Subject) -> Offer:
         leaves, tree = jax.tree.flatten(after)
         got = [(jnp.shape(x), jnp.result_type(x)) for x in leaves]
         if tree != trees[0] or got != shapes:
-            wrong = next((f"an array of {b} where `init` made {a}" for a, b in zip(shapes, got, strict=False) if a != b), "")
+            wrong = next(
+                (f"an array of {b} where `init` made {a}" for a, b in zip(shapes, got, strict=False) if a != b), ""
+            )
             raise BadOutputError(f"`step` must return a state like that of `init`{wrong and f'; it has {wrong}'}")
         if jnp.shape(loss):
             raise BadOutputError(f"`step` returned a loss of shape {jnp.shape(loss)}; it must be one number")
@@ -78,26 +84,42 @@ def offer(subject: Subject) -> Offer:
     def logits(state: list[Any], tokens: Any, segments: Any) -> dict[str, Any]:
         found = subject.call("logits", jax.tree.unflatten(trees[0], state), tokens, segments)
         if jnp.shape(found) != (ROWS, T, V):
-            raise BadOutputError(f"`logits` returned shape {jnp.shape(found)} for {ROWS} rows; it must be {(ROWS, T, V)}")
+            raise BadOutputError(
+                f"`logits` returned shape {jnp.shape(found)} for {ROWS} rows; it must be {(ROWS, T, V)}"
+            )
         return {"logits": jnp.float32(found)}
 
     rows = [Given("case", name, (B, T + 1), jnp.int32) for name in ("tokens", "segments")]
-    programs["step"] = trace(step, given, *rows, Given("case", "number", (), jnp.int32))
+    programs["step"] = _traced("step", step, given, *rows, Given("case", "number", (), jnp.int32))
     rows = [Given("case", name, (ROWS, T), jnp.int32) for name in ("tokens", "segments")]
-    programs["logits"] = trace(logits, given, *rows)
+    programs["logits"] = _traced("logits", logits, given, *rows)
     return Offer(programs, {**settings, "vocabulary": [token.hex() for token in tokens]})
+
+
+def _traced(name: str, function: Callable[..., dict[str, Any]], *given: Any) -> Program:
+    """The program of an entry. Raises BadOutputError if it cannot be traced."""
+    try:
+        return trace(function, *given)
+    except UntraceableError as error:
+        raise BadOutputError(f"`{name}` must be traceable by jax.jit ({error})") from error
 
 
 def _settings(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, checked. Raises BadOutputError."""
     names = (*LIMITS, "packing")
     if set(chosen) != set(names):
-        raise BadOutputError(f"`settings` gives {', '.join(map(str, chosen)) or 'nothing'}; it must give {', '.join(names)}")
+        raise BadOutputError(
+            f"`settings` gives {', '.join(map(str, chosen)) or 'nothing'}; it must give {', '.join(names)}"
+        )
     for name, most in LIMITS.items():
         if type(chosen[name]) is not int or not 1 <= chosen[name] <= most:
-            raise BadOutputError(f"`settings` has {chosen[name]!r:.40} for {name!r}; it must be a whole number up to {most}")
+            raise BadOutputError(
+                f"`settings` has {chosen[name]!r:.40} for {name!r}; it must be a whole number up to {most}"
+            )
     if chosen["packing"] not in PACKINGS:
-        raise BadOutputError(f"`settings` has {chosen['packing']!r:.40} for 'packing'; it must be {' or '.join(PACKINGS)}")
+        raise BadOutputError(
+            f"`settings` has {chosen['packing']!r:.40} for 'packing'; it must be {' or '.join(PACKINGS)}"
+        )
     return dict(chosen)
 
 
@@ -106,9 +128,15 @@ def _tokens(found: Any) -> list[bytes]:
     if not isinstance(found, list | tuple) or not all(type(token) is bytes for token in found):
         raise BadOutputError(f"`vocabulary` returned {described(found)}; it must return a list of bytes")
     if len(found) > MOST_TOKENS or len(set(found)) < len(found):
-        raise BadOutputError(f"`vocabulary` returned {len(found)} tokens; it must return at most {MOST_TOKENS}, each once")
+        raise BadOutputError(
+            f"`vocabulary` returned {len(found)} tokens; it must return at most {MOST_TOKENS}, each once"
+        )
     if not all(1 <= len(token) <= LONGEST_TOKEN for token in found):
         raise BadOutputError(f"`vocabulary` returned tokens that are empty or longer than {LONGEST_TOKEN} bytes")
+    if many := next((token for token in found if not ONE_WORD.fullmatch(token)), None):
+        raise BadOutputError(
+            f"`vocabulary` returned {many!r}; a token may have spaces and line ends only at its beginning"
+        )
     if END not in found:
         raise BadOutputError("`vocabulary` lacks the zero byte, which ends each story")
     return list(found)
@@ -169,7 +197,7 @@ def _programs(programs: Mapping[str, Program], witness: Witness, V: int, B: int,
         "key": ((2,), "ui32"), "number": ((), "i32"),
         "tokens": ((B, T + 1), "i32"), "segments": ((B, T + 1), "i32"),
     }  # fmt: skip
-    short = {name: ((ROWS, T), "i32") for name in ("tokens", "segments")}
+    short = dict.fromkeys(("tokens", "segments"), ((ROWS, T), "i32"))
     for compiled, known in ((init, {"key": rows["key"]}), (step, made | rows), (logits, made | short)):
         for item in compiled.program.inputs:
             kind = (item.shape, stablehlo.element_type(jnp.dtype(item.dtype)))
@@ -177,8 +205,8 @@ def _programs(programs: Mapping[str, Program], witness: Witness, V: int, B: int,
                 raise RefusedProgramError(f"its program takes an array that does not exist, {item.name!r:.60}")
         if (count := stablehlo.numbers_written(compiled.parsed)) > MOST_CONSTANTS:
             raise RefusedProgramError(
-                f"a program contains {count} numbers as constants, and the limit is {MOST_CONSTANTS}: compute tables and "
-                "masks with `jnp`, and let the parameters be drawn from the key"
+                f"a program contains {count} numbers as constants, and the limit is {MOST_CONSTANTS}: compute tables "
+                "and masks with `jnp`, and let the parameters be drawn from the key"
             )
     size = sum(map(stablehlo.numbers, stablehlo.returned(init.parsed)))
     if size > MOST_STATE:

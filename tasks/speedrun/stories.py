@@ -1,7 +1,7 @@
 """The stories of a speedrun as rows of token ids. They are made where programs run, so a submission never has them.
 
-A token is a text of bytes, and a vocabulary is a list of tokens. The text of a story ends with a zero byte, which occurs
-nowhere else in it. The grader cuts the texts into tokens, so the tokens of a text always give the text back.
+A token is a text of bytes, and a vocabulary is a list of tokens. The text of a story ends with a zero byte, which
+occurs nowhere else in it. The grader cuts the texts into tokens, so the tokens of a text always give the text back.
 """
 
 from collections.abc import Iterator, Sequence

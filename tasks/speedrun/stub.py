@@ -30,7 +30,7 @@ def settings() -> dict[str, Any]:
 
 
 def vocabulary(stories: Sequence[str]) -> list[bytes]:
-    """At most 4,096 tokens of at most 24 bytes, each once. One of them is the zero byte, which ends a story."""
+    """At most 4,096 tokens of one word and at most 16 bytes, each once. The zero byte ends a story."""
     letters = {letter.encode() for story in stories for letter in story}
     words = Counter(word.encode() for story in stories for word in re.findall(r" ?\w+|[^\w\s]+|\s+", story))
     return [b"\0", *dict.fromkeys([*sorted(letters), *(word for word, _ in words.most_common())])][:TOKENS]

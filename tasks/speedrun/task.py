@@ -14,10 +14,10 @@ TASK = Task(
     ),
     unit="scalar operations",
     standards=(
-        Standard("reference beaten", 200e9),
+        Standard("reference beaten", 140e9),
         Standard("bronze", 100e9),
         Standard("silver", 60e9),
-        Standard("gold", 30e9),
+        Standard("gold", 33e9),
     ),
     timeout=120.0,
     long_runs=True,
