@@ -1,5 +1,6 @@
-"""A course with a small open task: to double an array with few operations."""
+"""A course with the open task of docs/tasks.md: to double an array with few operations."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,37 +10,9 @@ import pytest
 from grader.course import catalog, selection
 from tests.conftest import ROOT
 
-DEFINITION = """
-from grader.problem import Entry
-from grader.task import Standard, Task
-
-TASK = Task(
-    title="Doubling", entries=(Entry("double", ("x",)),), unit="operations",
-    standards=(Standard("bronze", 100), Standard("gold", 8)), long_runs=True,
-)
-"""
-EVIDENCE = """
-import numpy as np
-
-from grader.authoring import Given, Offer, Repeated, Weighed, Witness, trace
-
-RUNS = 2
-
-
-def offer(subject):
-    program = trace(lambda x: {"y": subject.call("double", x)}, Given("case", "x", (4,), np.float32))
-    return Offer({"double": program}, {})
-
-
-def weigh(offered, seed, witness):
-    double = Repeated(witness.sound(offered.programs["double"]))
-    rng = np.random.default_rng(seed)
-    right = True
-    for _ in range(RUNS):
-        x = rng.normal(size=4).astype(np.float32)
-        right &= bool(np.allclose(double({"x": x})["y"], 2 * x))
-    yield Weighed(double.total, "" if right else "it does not double", {"runs": RUNS}, dict(double.work))
-"""
+PAGE = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+DEFINITION, EVIDENCE = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+(LISTED,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 STUB = '''"""Doubling."""
 
 
@@ -51,7 +24,6 @@ GOLD = "def double(x):\n    return x + x\n"
 BRONZE = "def double(x):\n    return x + x + x - x\n"
 WRONG = "def double(x):\n    return x\n"
 FORGERY = '"""Says one thing and does another."""\n\nREFUSED = "must accept"\n\n\ndef double():\n    return 2\n'
-LISTED = '\n[[task]]\nname = "doubling"\nafter = "p01_moving_average"\n'
 
 
 @pytest.fixture

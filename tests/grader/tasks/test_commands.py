@@ -20,13 +20,13 @@ def test_from_the_list_to_a_score(grade: Grade, doubling: Path, tmp_path: Path):
         file.write_text(text)
         scored = grade("task", "doubling", cwd=tmp_path)
         assert (scored.code, standard in scored.out) == (0, True), scored.out + scored.err
-    assert "Your best so far. It was 24 before." in scored.out
-    assert [entry.facts["score"] for entry in log.read(file.parent) if entry.kind == "scored"] == [24, 8]
-    assert "gold, 8" in grade("list", "doubling", cwd=tmp_path).out
+    assert "Your best so far. It was 12 before." in scored.out
+    assert [entry.facts["score"] for entry in log.read(file.parent) if entry.kind == "scored"] == [12, 4]
+    assert "gold, 4" in grade("list", "doubling", cwd=tmp_path).out
     (row,) = json.loads(grade("list", "--json", "doubling", cwd=tmp_path).out)["tasks"]
-    assert (row["best"], row["class"], row["part"]) == (8, "gold", "I. Windows")
+    assert (row["best"], row["class"], row["part"]) == (4, "gold", "I. Windows")
     quick = grade("task", "doubling", str(file), "--quick", "--json", cwd=tmp_path)
-    assert (quick.code, json.loads(quick.out)["class"], json.loads(quick.out)["score"]) == (1, None, 8)
+    assert (quick.code, json.loads(quick.out)["class"], json.loads(quick.out)["score"]) == (1, None, 4)
     assert len([entry for entry in log.read(file.parent) if entry.kind == "scored"]) == 2
 
 

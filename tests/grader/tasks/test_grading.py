@@ -26,11 +26,11 @@ def score(doubling: Path, fork_server: ForkServer):
 
 def test_a_score_is_that_of_the_worst_seed_and_of_all_runs(score):
     gold = score(GOLD)
-    assert (gold.value, gold.standard, len(gold.runs)) == (8, "gold", 3)
-    assert [run.pieces for run in gold.runs] == [{"elementwise": 8}] * 3
+    assert (gold.value, gold.standard, len(gold.runs)) == (4, "gold", 3)
+    assert [run.pieces for run in gold.runs] == [{"elementwise": 4}] * 3
     assert score(BRONZE).standard == "bronze"
     text = click.unstyle(report.render(gold))
-    assert text.splitlines()[0].endswith("gold, 8 operations")
+    assert text.splitlines()[0].endswith("gold, 4 operations")
     assert "  100%  elementwise" in text
     assert max(map(len, report.render(gold, 60).splitlines())) <= 80
     assert json.loads(report.dumps(gold))["class"] == "gold"
@@ -38,7 +38,7 @@ def test_a_score_is_that_of_the_worst_seed_and_of_all_runs(score):
 
 def test_a_quick_score_has_no_class(score):
     quick = score(GOLD, quick=True)
-    assert (quick.value, quick.standard, len(quick.runs)) == (8, "", 1)
+    assert (quick.value, quick.standard, len(quick.runs)) == (4, "", 1)
     assert "takes 3 seeds" in report.render(quick)
 
 
@@ -76,6 +76,6 @@ def test_verify_tries_the_stub_each_class_and_each_forgery(doubling: Path, fork_
     (doubling / "tasks" / "doubling" / "page.md").write_text("# Doubling\n")
     complaints = [complaint for _, complaint in soundness.verify(task, fork_server) if complaint]
     assert [each[:20] for each in complaints] == [
-        "the page does not sh", "the stub: 8", "no file is in the cl", "gold.py: bronze, 24 ", "it has 2 forgeries, ",
+        "the page does not sh", "the stub: 4", "no file is in the cl", "gold.py: bronze, 12 ", "it has 2 forgeries, ",
         "doubling_0.py: it ge",
     ]  # fmt: skip
