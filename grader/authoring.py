@@ -5,6 +5,7 @@ A definition (`problem.py`) takes its vocabulary from `grader.problem` and `grad
 import it.
 """
 
+from grader.tasks.offer import Offer, Weighed
 from grader.wire.program import STATE, Input, Program, state_numbers
 from grader.worker import stablehlo, witness
 from grader.worker.cache_probes import extended
@@ -18,6 +19,7 @@ from grader.worker.measures import MEASURES, Execution, small_ones_count, work
 from grader.worker.placement import as_inputs, called_on_mesh, coded, like, mesh_of, moved, place, placed, put, step
 from grader.worker.probes import cotangent
 from grader.worker.pytrees import BadOutputError, described, fill_state, filled, named
+from grader.worker.repeated import Repeated
 from grader.worker.subject import Arrays, BadEntryError, Reading, Subject, eager, to_fill
 from grader.worker.toy_models import (
     DeepLM,
@@ -30,7 +32,18 @@ from grader.worker.toy_models import (
     never_real,
     sum_of_losses,
 )
-from grader.worker.tracing import Given, alone, given, is_tracing_error, made, sent, trace, trace_of
+from grader.worker.tracing import (
+    Given,
+    UntraceableError,
+    alone,
+    given,
+    is_tracing_error,
+    made,
+    sent,
+    trace,
+    trace_of,
+)
+from grader.worker.witness import RefusedProgramError, Witness
 
 __all__ = [
     "LOOP",
@@ -43,12 +56,18 @@ __all__ = [
     "Execution",
     "Given",
     "Input",
+    "Offer",
     "Program",
     "Reading",
+    "RefusedProgramError",
+    "Repeated",
     "Stories",
     "Subject",
     "ToyGPT",
     "ToyLM",
+    "UntraceableError",
+    "Weighed",
+    "Witness",
     "alone",
     "as_inputs",
     "called_on_mesh",

@@ -1,7 +1,6 @@
 """Checks that problems are sound. Grades stubs, references, misconceptions and other correct programs as a learner's
 file."""
 
-import ast
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -387,14 +386,7 @@ def _verify_play(problem: Problem, reference: Reference, row: Row) -> None:
 def forges(path: Path) -> tuple[str, ...]:
     """Returns the names of the checks that a forgery must lose: its constant LOSES. Reads the file, and does not run
     it."""
-    values = {
-        target.id: node.value
-        for node in imports.syntax_tree(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    names: tuple[str, ...] = ast.literal_eval(values["LOSES"])
+    names: tuple[str, ...] = imports.constant(path.read_text(encoding="utf-8"), "LOSES")
     return names
 
 

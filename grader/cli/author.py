@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from commandline import terminal
+from commandline.errors import UsageError
 from commandline.text import counted
-from grader.course import catalog
+from grader.course import catalog, tasks
 from grader.course.selection import selected
 from grader.problem import Problem
 
@@ -44,7 +45,7 @@ def verify(
     runs: bool,
     as_json: bool,
 ) -> None:
-    """Check that problems are sound.
+    """Check that problems are sound, and open tasks that are named.
 
     The stub must be NOT ATTEMPTED and the reference must pass. Every misconception must be rejected and correctly
     identified. The page must have all its sections and true examples, and no file may have a TODO left. With other
@@ -52,10 +53,17 @@ def verify(
     margin on both sides. Every pitfall of the page must be a misconception, and every promise of the page must have a
     check that rejects a program that breaks it. A problem's play must show something of the reference. Exits 1 if
     anything falls short.
+
+    NN may be the name of an open task: its stub must be in no class, each class must have a file that is in it, and
+    each forgery must be refused. This takes minutes.
     """
     from grader import soundness
     from grader import verify as verify_
 
+    if named := [word for word in problems if word in tasks.names()]:
+        if len(named) < len(problems):
+            raise UsageError("Verify open tasks and problems with two commands.")
+        sys.exit(_verify_tasks(named, as_json))
     chosen = [catalog.find(word) for word in problems] or catalog.problems()
     broken = {} if problems else catalog.unreadable()
     if changed_since:
@@ -95,6 +103,25 @@ def _printed(rows: Iterable["Row"]) -> Iterator["Row"]:
         for complaint in row.complaints:
             click.echo(f"      {complaint}")
         yield row
+
+
+def _verify_tasks(names: list[str], as_json: bool) -> int:
+    """Verifies open tasks, and prints what was found. Returns the exit code."""
+    from grader.cli.grading import fork_server
+    from grader.tasks import soundness
+
+    complaints: dict[str, list[str]] = {}
+    with fork_server("verifying") as server:
+        for name in names:
+            complaints[name] = []
+            for line, complaint in soundness.verify(tasks.find(name), server):
+                complaints[name] += [complaint] if complaint else []
+                if not as_json:
+                    click.echo(f"{'FAIL' if complaint else 'ok':5}{name}  {complaint or line}")
+    sound = not any(complaints.values())
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "sound": sound, "tasks": complaints}))
+    return 0 if sound else 1
 
 
 def _verify_runs() -> int:

@@ -25,6 +25,7 @@ from grader.cli import (
     progress,
     resident,
     results,
+    task,
     teacher,
     watch,
 )
@@ -46,6 +47,7 @@ class Grade(Commands):
             "show",
             "predict",
             "problem",
+            "task",
             "watch",
             "web",
             "hint",
@@ -149,19 +151,24 @@ def _has_passed(space: Workspace, problem: Problem) -> bool:
 @click.option("--pitfalls", is_flag=True, help="Show all pitfalls, as after the first attempt.")
 @click.pass_obj
 def show(folder: str | None, word: str, pitfalls: bool) -> None:
-    """Read the page of problem NN."""
-    from grader.course import page
+    """Read the page of problem NN, or of an open task."""
+    from grader.course import page, tasks
     from grader.resident import spawn
 
-    problem = catalog.find(word)
-    space = workspace.find(folder)
-    # While the page is read, there is time to compute what a verdict on a wrong attempt needs.
-    spawn.leave(problem.name, space.folder)
-    attempted = space.progress().get(problem.name, log.Progress()).attempted
+    problem = tasks.find_either(word)
     label, count = problem.label, len(page.hints(problem))
-    end = terminal.fitted(f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`.")
+    space = workspace.find(folder)
+    if label in tasks.names():
+        end = f"Score with `grade task {label}`."
+    else:
+        # While the page is read, there is time to compute what a verdict on a wrong attempt needs.
+        spawn.leave(problem.name, space.folder)
+        end = f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`."
+    attempted = space.progress().get(problem.name, log.Progress()).attempted
     text = page.as_text(page.without_hints(problem), all_pitfalls=pitfalls or attempted)
-    terminal.page(f"{terminal.markdown(text)}\n{end}\n")
+    terminal.page(f"{terminal.markdown(text)}
+{terminal.fitted(end)}
+")
 
 
 @main.command()
@@ -234,6 +241,7 @@ def doctor(folder: str | None) -> None:
 
 for command in (
     *grading.COMMANDS,
+    *task.COMMANDS,
     *progress.COMMANDS,
     *watch.COMMANDS,
     *practice.COMMANDS,

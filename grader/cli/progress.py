@@ -1,6 +1,7 @@
 """The commands of `grade` about a learner's progress: list, next, reset, certificate."""
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from commandline import terminal
 from commandline.errors import UsageError
 from commandline.files import write
 from commandline.invocation import is_in_notebook
-from grader.course import catalog, log, workspace
+from grader.course import catalog, log, tasks, workspace
+from grader.problem import Problem
+from grader.task import Task
 
 SCHEMA = 1  # of `grade list --json`: an incompatible change increases it
 
@@ -22,29 +25,38 @@ SCHEMA = 1  # of `grade list --json`: an incompatible change increases it
 def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
     """Show the problems by part, with points and your progress.
 
-    With WORDS, only the problems that match all of them: in their number, title, part or state.
+    The open tasks of a part come after its problems. With WORDS, only what matches all of them: in its number, title,
+    part or state.
     """
     space = workspace.find(folder)
     best = {name: row.score for name, row in space.progress().items()}
     standings = space.standings()
     shown = [problem for problem in catalog.problems() if _matches(problem, standings[problem.name].state, words)]
-    if not shown:
+    entries = space.entries()
+    best_of = {task: tasks.best(task, entries) for task in tasks.tasks() if _matches(task, "open task", words)}
+    if not shown and not best_of:
         raise UsageError(f"No problem matches {' '.join(words)!r}. `grade list` shows all of them.")
     if as_json:
         rows = [_row(problem, standings[problem.name], space.file(problem)) for problem in shown]
-        click.echo(json.dumps({"schema": SCHEMA, "problems": rows}, ensure_ascii=False))
+        open_tasks = [_task_row(task, best_of[task], space.file(task)) for task in best_of]
+        click.echo(json.dumps({"schema": SCHEMA, "problems": rows, "tasks": open_tasks}, ensure_ascii=False))
         return
     part = ""
-    for problem in shown:
-        if catalog.part_of(problem) != part:
-            part = catalog.part_of(problem)
-            click.echo(f"\n{part}" if problem is not shown[0] else part)
+    for problem in _in_order(shown, best_of):
+        if tasks.part_of(problem) != part:
+            click.echo(f"\n{tasks.part_of(problem)}" if part else tasks.part_of(problem))
+            part = tasks.part_of(problem)
+        if isinstance(problem, Task):
+            click.echo("\n".join(_task_lines(problem, best_of[problem])))
+            continue
         state, points, _ = standings[problem.name]
         most = best.get(problem.name, 0)
         row = f"  {problem.label}  {problem.title:40} {points:2} of {problem.points:2}"
         state = f"{state} (best {most})" if most > points else state
         fits = len(row) + 2 + len(state) <= terminal.width()
         click.echo(f"{row}  {state}".rstrip() if fits else f"{row}\n      {state}")
+    if not shown:
+        return
     for name, reason in catalog.unreadable().items():
         terminal.echo(f"  {name.label}  cannot be read: {reason}", indent=6)
     possible = sum(problem.points for problem in shown)
@@ -58,6 +70,33 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
         how = "`%page NN` shows a page, `%%grade NN` grades the cell below it."
     terminal.echo(f"{total} of {possible} points{f', {most} at best' if most > total else ''}. {how}")
     _say_due(space)
+
+
+def _in_order(problems: Sequence[Problem], open_tasks: Iterable[Task]) -> list[Problem]:
+    """Returns problems and tasks by part, the tasks of a part after its problems."""
+    parts = list(dict.fromkeys(map(tasks.part_of, catalog.problems())))
+    return sorted([*problems, *open_tasks], key=lambda each: parts.index(tasks.part_of(each)))
+
+
+def _task_lines(task: Task, best: tasks.Best | None) -> list[str]:
+    """Returns the lines of an open task, as wide as the terminal allows."""
+    row = f"  --  {task.title:40} open task {task.label}"
+    state = f"{best.standard or 'in no class'}, {best.score:,}" if best else ""
+    fits = len(row) + 2 + len(state) <= terminal.width()
+    return [f"{row}  {state}".rstrip()] if fits else [row, f"      {state}"]
+
+
+def _task_row(task: Task, best: tasks.Best | None, file: Path) -> dict[str, Any]:
+    """Returns an open task as other programs read it, with the learner's best score and class, or null."""
+    return {
+        "name": task.label,
+        "title": task.title,
+        "part": tasks.part_of(task),
+        "unit": task.unit,
+        "best": best.score if best else None,
+        "class": best.standard or None if best else None,
+        "file": str(file.absolute()),
+    }
 
 
 def _row(problem: Any, standing: workspace.Standing, file: Path) -> dict[str, Any]:
@@ -86,7 +125,7 @@ def _say_due(space: workspace.Workspace) -> None:
 
 
 def _matches(problem: Any, state: str, words: tuple[str, ...]) -> bool:
-    text = " ".join([problem.label, problem.title, problem.name, catalog.part_of(problem), state]).lower()
+    text = " ".join([problem.label, problem.title, problem.name, tasks.part_of(problem), state]).lower()
     return all(word.lower() in text for word in words)
 
 

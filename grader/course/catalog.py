@@ -19,6 +19,9 @@ from grader.course.course import FILE, FORGERIES, STYLES, Course
 from grader.course.selection import selected
 from grader.errors import CourseError
 from grader.problem import Problem
+from grader.task import Task
+
+TASK = "task.py"  # the definition of an open task, in its folder
 
 
 @dataclass(frozen=True)
@@ -119,13 +122,27 @@ def _loaded(course: Course, name: str) -> Problem:
 
 
 def defined(folder: Path) -> Problem:
-    """Returns the problem that `problem.py` in a folder defines. Raises CourseError if it is broken."""
+    """Returns the problem that `problem.py` in a folder defines, or the open task that `task.py` does. Raises
+    CourseError if it is broken."""
+    if (folder / TASK).is_file():
+        return defined_task(folder)
     problem = getattr(_module(folder / "problem.py"), "PROBLEM", None)
     if not isinstance(problem, Problem):
         raise CourseError(f"{folder / 'problem.py'} must define PROBLEM = Problem(...).")
     if mistake := next(_mistakes(problem), None):
         raise CourseError(f"{folder / 'problem.py'}: {mistake}.")
     return replace(problem, folder=folder)
+
+
+def defined_task(folder: Path) -> Task:
+    """Returns the open task that `task.py` in a folder defines. Raises CourseError if it is broken."""
+    task = getattr(_module(folder / TASK), "TASK", None)
+    if not isinstance(task, Task):
+        raise CourseError(f"{folder / TASK} must define TASK = Task(...).")
+    bars = [standard.most for standard in task.standards]
+    if not bars or bars != sorted(set(bars), reverse=True):
+        raise CourseError(f"{folder / TASK}: each class must need a lower score than the one before it.")
+    return replace(task, folder=folder)
 
 
 def _mistakes(problem: Problem) -> Iterator[str]:
@@ -162,8 +179,14 @@ def play_module(folder: Path) -> object:
     return _module(folder / "play.py")
 
 
+def evidence_module(folder: Path) -> object:
+    """Returns the `evidence.py` in the folder of an open task, imported. Only workers call this: it imports JAX."""
+    return _module(folder / "evidence.py")
+
+
 def _module(path: Path) -> object:
-    spec = importlib.util.spec_from_file_location(f"problems.{path.parent.name}.{path.stem}", path)
+    name = f"{path.parent.parent.name}.{path.parent.name}.{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise CourseError(f"{path} cannot be imported.")
     module = importlib.util.module_from_spec(spec)

@@ -1,7 +1,8 @@
 """A course: a folder with problems and their solutions, and `course.toml`, which lists the contents."""
 
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ COURSE_KEYS = {
     "title": "The name of the course, as learners read it.",
     "private": "Learners are shown no solutions.",
     "part": "The parts of the course, in order.",
+    "task": "The open tasks of the course, in order.",
 }
 PART_KEYS = {
     "title": "The name of the part.",
@@ -32,11 +34,16 @@ ROW_KEYS = {
     "include": "A problem of GPT Kata: its name there, `pNN_slug`.",
     "points": "Its points here: a multiple of those of its checks.",
 }
-_FOLDERS = ("problems", "solutions", "tests")
+TASK_KEYS = {
+    "name": "The name of the task: that of its folder in `tasks/`.",
+    "after": "The problem that the task comes after, `pNN_slug`.",
+}
+_FOLDERS = ("problems", "tasks", "solutions", "tests")
 # The kinds of values in the JSON schema.
 _TITLE = {"type": "string", "minLength": 1}
 _FLAG = {"type": "boolean", "default": False}
 _NAME = {"type": "string", "pattern": f"^{ProblemName.PATTERN.pattern}$"}
+_TASK_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,18 @@ class Listed:
 
 
 @dataclass(frozen=True)
+class ListedTask:
+    """An open task in a course: the folder of its files, and the problem that it comes after."""
+
+    folder: Path
+    after: ProblemName
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+
+@dataclass(frozen=True)
 class Course:
     """A course. Learners of a `private` one are not shown its solutions."""
 
@@ -69,6 +88,7 @@ class Course:
     title: str
     private: bool
     problems: tuple[Listed, ...]
+    tasks: tuple[ListedTask, ...] = ()
 
     @cached_property
     def by_name(self) -> Mapping[str, Listed]:
@@ -85,7 +105,8 @@ def read(root: Path) -> Course:
     table = _table(root)
     _known_keys(root, table, COURSE_KEYS, "")
     private = _flag(root, table, "private", "")
-    return Course(root, _title(root, table, ""), private, tuple(_problems(root, table)))
+    problems = tuple(_problems(root, table))
+    return Course(root, _title(root, table, ""), private, problems, tuple(_tasks(root, table, problems)))
 
 
 def problem_folders(root: Path) -> list[Path]:
@@ -94,14 +115,17 @@ def problem_folders(root: Path) -> list[Path]:
 
 
 def as_toml(course: Course, names: Iterable[str]) -> dict[str, Any]:
-    """Returns the table of a `course.toml` with a selection of a course's problems, all in its own folder."""
+    """Returns the table of a `course.toml` with a selection of a course's problems, all in its own folder, and the
+    open tasks that come after them."""
     parts: dict[str, dict[str, Any]] = {}
-    for listed in (course.by_name[name] for name in names):
+    chosen = list(names)
+    for listed in (course.by_name[name] for name in chosen):
         row = {"problem": str(listed.name), "points": listed.points} if listed.points else str(listed.name)
         optional = {"optional": True} if listed.optional else {}
         parts.setdefault(listed.part, {"title": listed.part, **optional, "problems": []})["problems"].append(row)
     rows = list(parts.values())
-    return {"title": course.title, "private": course.private, "part": rows}
+    tasks = [{"name": task.name, "after": str(task.after)} for task in course.tasks if task.after in chosen]
+    return {"title": course.title, "private": course.private, "part": rows, **({"task": tasks} if tasks else {})}
 
 
 def _table(root: Path) -> dict[str, Any]:
@@ -131,6 +155,29 @@ def _problems(root: Path, table: Mapping[str, Any]) -> list[Listed]:
     found += [Listed(BEYOND, path) for path in own if path not in listed and (path / "problem.py").is_file()]
     _refuse_clashes(root, found)
     return found
+
+
+def _tasks(root: Path, table: Mapping[str, Any], problems: Iterable[Listed]) -> Iterator[ListedTask]:
+    """Yields the open tasks in the order of `course.toml`. Raises CourseError if one has no folder, the name of another
+    one or of a problem, or comes after no problem of the course."""
+    rows = table.get("task", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise _unsound(root, "write each task as a table `[[task]]`")
+    by_name, taken = {listed.name: listed for listed in problems}, set[str]()
+    for place, row in enumerate(rows, 1):
+        where = f"task {place}"
+        _known_keys(root, row, TASK_KEYS, where)
+        name, after = (row.get(key) for key in TASK_KEYS)
+        if not isinstance(name, str) or not _TASK_NAME.fullmatch(name) or not (root / "tasks" / name).is_dir():
+            raise _unsound(root, f"{where} has the name {name!r}, but no folder of this name is in {root / 'tasks'}")
+        if name in taken or any(name == problem.slug for problem in by_name):
+            raise _unsound(root, f"{where} has the name {name!r} of another task or problem; rename its folder")
+        if after not in by_name:
+            close = nearest(str(after), by_name)
+            hint = f'; write "{close[0]}"' if close else ""
+            raise _unsound(root, f"{where} comes after {after!r}, which is no problem of this course{hint}")
+        taken.add(name)
+        yield ListedTask(root / "tasks" / name, by_name[after].name)
 
 
 def _row(root: Path, row: Any, own: Iterable[Path], where: str) -> tuple[Path, int]:
@@ -220,7 +267,10 @@ def schema() -> dict[str, Any]:
     row["oneOf"] = [{"required": ["problem"]}, {"required": ["include"]}]
     rows = {"type": "array", "items": {"anyOf": [_NAME, row]}}
     part = _object(PART_KEYS, title=_TITLE, optional=_FLAG, problems=rows) | {"required": ["title", "problems"]}
-    course = _object(COURSE_KEYS, title=_TITLE, private=_FLAG, part={"type": "array", "items": part})
+    kinds = {"name": {"type": "string", "pattern": f"^{_TASK_NAME.pattern}$"}, "after": _NAME}
+    task = _object(TASK_KEYS, **kinds) | {"required": list(TASK_KEYS)}
+    lists = {name: {"type": "array", "items": items} for name, items in (("part", part), ("task", task))}
+    course = _object(COURSE_KEYS, title=_TITLE, private=_FLAG, **lists)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "course.toml of GPT Kata",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from commandline.problem_name import ProblemName
 
@@ -78,6 +79,19 @@ def with_imports(name: str, text: str, beside: Callable[[str], str | None]) -> M
                 sources[imported] = source
                 unread.append(source)
     return sources
+
+
+def constant(text: str, name: str) -> Any:
+    """Returns the value that a source assigns to a name at its top level, a literal. Does not run the source. Raises
+    KeyError, or what `ast.literal_eval` raises."""
+    values = {
+        target.id: node.value
+        for node in syntax_tree(text).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return ast.literal_eval(values[name])
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ _LARGEST = 1 << 26  # bytes
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 _LONG_AGO = "1970-01-01T00:00:00.000000Z"  # of old progress without a date
 
-# Kinds of entries. `taken` is a row of an old file, and `started` names the course and the pages that were written. All
-# other kinds belong to `grader.practice`.
+# Kinds of entries. `taken` is a row of an old file, and `started` names the course and the pages that were written.
+# `scored` is the score of an open task. All other kinds belong to `grader.practice`.
 PROGRESS = ("graded", "hints", "fix", "gave up", "taken")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import catalog
+from grader.course import catalog, tasks
 from grader.course.course import FILE
 from grader.course.seed import create_seed, read_seed
 from grader.course.selection import selected
@@ -20,7 +20,7 @@ from grader.paths import ROOT
 from grader.problem import Problem
 from grader.report.redacted import require_more
 
-_PACKAGES = ("commandline", "grader", "harness", "problems", "solutions")
+_PACKAGES = ("commandline", "grader", "harness", "problems", "solutions", "tasks")
 
 _SETUP = """#!/usr/bin/env bash
 # Runs once, as root, when Gradescope builds the image. Its own programs need the system's Python as it is, so
@@ -107,7 +107,8 @@ def gradescope(
         with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as autograder:
             _add_script(autograder, "setup.sh", _SETUP)
             labels = ",".join(problem.label for problem in problems)
-            own = [] if selected().root == ROOT else [*_files(selected().root, ("problems", "solutions", FILE))]
+            root = selected().root
+            own = [] if root == ROOT else [*_files(root, ("problems", "tasks", "solutions", FILE))]
             told = " --reveal-after-due ".join(filter(None, (reveal, after_due)))
             choice = "--course /autograder/source/own " if own else ""
             _add_script(
@@ -177,8 +178,8 @@ def _archived(folder: Path) -> int:
 def _course(problems: Sequence[Problem]) -> Iterator[tuple[str, bytes]]:
     """Yields the path and the content of each file of the course that a grader of these problems needs.
 
-    Of GPT Kata's solutions, only those of these problems and of their imports. Any other course may include all of its
-    files.
+    Of GPT Kata's solutions, only those of these problems and of their imports, and none of open tasks. Any other course
+    may include all of its files.
     """
     yield project.PROJECT_FILE, project.project_file(_PACKAGES).encode()  # the repository's names more packages
     yield project.LICENSE, project.license_text().encode()
@@ -189,7 +190,9 @@ def _course(problems: Sequence[Problem]) -> Iterator[tuple[str, bytes]]:
     left_out = {
         f"solutions/{catalog.solution_path(other).stem}{suffix}" for other in others for suffix in (".py", ".toml")
     }
-    yield from (file for file in _files(ROOT, (*_PACKAGES, FILE)) if file[0] not in left_out)
+    of_tasks = tuple(f"solutions/{name}/" for name in tasks.names()) if selected().root == ROOT else ()
+    files_ = _files(ROOT, (*_PACKAGES, FILE))
+    yield from (file for file in files_ if file[0] not in left_out and not file[0].startswith(of_tasks))
 
 
 def _files(root: Path, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -12,7 +12,7 @@ import tomli_w
 
 from commandline.errors import UsageError
 from commandline.text import counted
-from grader.course import assistants, book, catalog, course
+from grader.course import assistants, book, catalog, course, tasks
 from grader.course import plays as play_files
 from grader.course.selection import selected
 from grader.handout import project
@@ -68,9 +68,11 @@ def new_folder(directory: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agents: str | None = None) -> Iterator[str]:
-    """Writes the bundle of these problems to an empty folder; yields a line for each."""
-    # The trainer contains a whole GPT, so it is handed out only with what needs it: the capstone and the plays.
-    needs_harness = plays or any("from harness" in _probes(problem) for problem in problems)
+    """Writes the bundle of these problems, and of the open tasks after them, to an empty folder; yields a line for
+    each."""
+    open_tasks = tasks.after(problems)
+    # The trainer contains a whole GPT, so it is handed out only with what needs it: the capstone, the plays and tasks.
+    needs_harness = plays or bool(open_tasks) or any("from harness" in _probes(problem) for problem in problems)
     packages = [*PACKAGES, *(["harness"] if needs_harness else [])]
     for package in packages:
         shutil.copytree(ROOT / package, folder / package, ignore=_LEFT_OUT)
@@ -88,6 +90,12 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
                 (target / play_files.FILE).unlink(missing_ok=True)
             outputs, misconceptions = bundled_outputs.record(problem, target, fork_server)
             yield f"{problem.name}  {counted(outputs, 'recorded output')}, {counted(misconceptions, 'misconception')}"
+    for task in open_tasks:
+        shutil.copytree(task.folder, folder / "tasks" / task.label, ignore=_LEFT_OUT)
+        yield f"{task.label}  an open task"
+    if open_tasks:
+        packages.append("tasks")
+        shutil.copy(ROOT / "tasks" / "__init__.py", folder / "tasks")
     if book.is_available():
         (folder / "docs").mkdir()
         for name in book.FILES:

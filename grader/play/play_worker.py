@@ -4,7 +4,7 @@ is ready.
 `grader.worker` imports this by the name in a job, in the process that becomes the worker, before it is confined.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from grader.course import catalog
@@ -29,13 +29,14 @@ class Names:
         return construct
 
 
-def prepare(problem: Problem) -> Callable[[Any, Mapping[str, Any]], Iterator[Frame]]:
+def prepare(problem: Problem) -> Callable[[Any, Frame], Iterator[Frame]]:
     """Imports the play of a problem. Returns the function that answers a request for its exhibits. Raises
     CourseError."""
     module: Any = catalog.play_module(problem.folder)
 
-    def stream(subject: Any, fields: Mapping[str, Any]) -> Iterator[Frame]:
-        arguments = [] if fields["text"] is None else [fields["text"]]
+    def stream(subject: Any, request: Frame) -> Iterator[Frame]:
+        text = request.fields["text"]
+        arguments = [] if text is None else [text]
         for exhibit in module.play(Names(subject), *arguments):
             yield Frame("exhibit", encode(exhibit))
 

@@ -145,7 +145,7 @@ def _dynamic_update_slice(operation: Any, functions: Functions) -> int:
 
 
 def _sort(operation: Any, functions: Functions) -> int:
-    along = stablehlo.shape(operation.operands[0])[int(ir.IntegerAttr(operation.attributes["dimension"]).value)]
+    along = stablehlo.shape(operation.operands[0])[stablehlo.sorted_axis(operation)]
     comparisons = _elements(operation.operands[0]) * max(1, math.ceil(math.log2(max(2, along))))
     each = max(1, _body(operation, 0, functions))  # `a before b if a`, of booleans, computes nothing
     others = sum(map(_elements, operation.operands[1:]))  # which come along, so they are written at computed places

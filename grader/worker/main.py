@@ -92,7 +92,8 @@ class Partner(Protocol):
         """Returns the arrays that the partner has recorded."""
 
 
-Stream = Callable[[Subject, Mapping[str, Any]], Iterator[Frame]]  # a job's extension turns a loaded file into frames
+# A job's extension answers a request with frames, about a loaded file if the process has loaded one.
+Stream = Callable[[Subject | None, Frame], Iterator[Frame]]
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,7 @@ class WorkerState:
                 raise self.refused
             return Frame("reading", {"notes": [], "numeric": False, "traced": False}, to_leaves(self.partner.arrays()))
         if request.kind == "stream" and self.runtime.stream:
-            for frame in self.runtime.stream(self.subjects[fields["variant"]], fields):
+            for frame in self.runtime.stream(self.subjects.get(fields["variant"]), request):
                 self.emit(frame)
             return Frame("end")
         return self._probe(request)

@@ -335,6 +335,27 @@ def batch_axes(product: Any) -> int:
     return len(hlo.DotDimensionNumbers(product.attributes["dot_dimension_numbers"]).lhs_batching_dimensions)
 
 
+def gathered_axes(gather: Any) -> tuple[int, int]:
+    """Returns the numbers that a `gather` reads at one place, and the count of its operand's batches."""
+    numbers = hlo.GatherDimensionNumbers(gather.attributes["dimension_numbers"])
+    operand = shape(gather.operands[0])
+    window = math.prod(ir.DenseI64ArrayAttr(gather.attributes["slice_sizes"]))
+    return window, math.prod(operand[axis] for axis in numbers.operand_batching_dims)
+
+
+def scattered_axes(scatter: Any) -> tuple[int, int]:
+    """Returns the numbers that a `scatter` writes at one place, and the count of its operand's batches."""
+    numbers = hlo.ScatterDimensionNumbers(scatter.attributes["scatter_dimension_numbers"])
+    operand, updates = shape(scatter.operands[0]), shape(scatter.operands[-1])
+    window = math.prod(updates[axis] for axis in numbers.update_window_dims)
+    return window, math.prod(operand[axis] for axis in numbers.input_batching_dims)
+
+
+def sorted_axis(sort: Any) -> int:
+    """Returns the axis along which a `sort` sorts."""
+    return int(ir.IntegerAttr(sort.attributes["dimension"]).value)
+
+
 def padding(window: Any) -> list[list[int]]:
     """Returns the numbers added before and after each axis for a `reduce_window`."""
     if "padding" not in window.attributes:

@@ -50,18 +50,12 @@ class Witness:
 
         Raises RefusedProgramError, or what XLA raises.
         """
-        key = (program.module, tuple(program.inputs), tuple(program.outputs))
-        if key not in self.compiled:
-            check(program)
-            self.compiled[key] = self._compile(program)
-        compiled = self.compiled[key]
+        compiled = self.sound(program)
         for name in measures:
             if name.startswith(ROWS):
                 _check_rows(compiled, name.removeprefix(ROWS).split(","))
         sent = {leaf.path: leaf.values for leaf in program.sent}
         arguments = [self._numbers(item, case, sent) for item in program.inputs]
-        if len(compiled.output_shapes) != len(program.outputs):
-            raise RefusedProgramError("it does not have as many outputs as names")
         execution = Execution(compiled, arguments, case)
         try:
             measured = measure(execution, measures, self.measures)
@@ -69,6 +63,16 @@ class Witness:
         except (UncountableError, KeyError, ValueError) as error:
             raise RefusedProgramError(f"its work cannot be counted: {error}") from error
         return dict(zip(program.outputs, outputs, strict=True)) | measured
+
+    def sound(self, program: Program) -> Compiled:
+        """Returns a program, compiled once. Raises RefusedProgramError, or what XLA raises."""
+        key = (program.module, tuple(program.inputs), tuple(program.outputs))
+        if key not in self.compiled:
+            check(program)
+            self.compiled[key] = self._compile(program)
+        if len(self.compiled[key].output_shapes) != len(program.outputs):
+            raise RefusedProgramError("it does not have as many outputs as names")
+        return self.compiled[key]
 
     def _compile(self, program: Program) -> Compiled:
         devices = jax.devices()

@@ -155,6 +155,7 @@ def test_a_list_for_other_programs(grade: Grade, tmp_path):
                 "file": str(tmp_path / "attempts" / "p07_next_token_loss.py"),
             }
         ],
+        "tasks": [],
     }
     assert len(grade("list", "--json").json["problems"]) == len(catalog.problems())
     refused = grade("list", "--json", "nothing-like-that")

@@ -1,5 +1,6 @@
 """`course.toml`: the order, the numbers and the names of problems, and the sentence about each mistake in it."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -179,3 +180,37 @@ def test_two_folders_with_one_slug(select: Select):
     shutil.copytree(folder / "problems" / "p01_moving_average", folder / "problems" / "p07_moving_average")
     with pytest.raises(CourseError, match="p01_moving_average and p07_moving_average have the same slug"):
         catalog.problems()
+
+
+def one_task(name: str, after: str = "p01_moving_average") -> str:
+    return one_part('"p01_moving_average"') + f'[[task]]\nname = "{name}"\nafter = "{after}"\n'
+
+
+def test_an_open_task_has_a_folder_and_comes_after_a_problem(select: Select):
+    folder = select(one_part('"p01_moving_average"'))
+    for name in ("doubling", "moving_average"):
+        (folder / "tasks" / name).mkdir(parents=True)
+    select(one_task("doubling"))
+    read = course.read(folder)
+    assert [(task.name, str(task.after)) for task in read.tasks] == [("doubling", "p01_moving_average")]
+    assert course.as_toml(read, ["p02_exponential_average"]).get("task") is None
+    assert course.as_toml(read, ["p01_moving_average"])["task"] == [{"name": "doubling", "after": "p01_moving_average"}]
+    assert folder / "tasks" in course.secret_folders([folder])
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        (one_task("tripling"), "no folder of this name is in"),
+        (one_task("../doubling"), "no folder of this name is in"),
+        (one_task("moving_average"), "of another task or problem"),
+        (one_task("doubling") + '[[task]]\nname = "doubling"\nafter = "p01_moving_average"\n', "of another task"),
+        (one_task("doubling", "p01_moving_averag"), 'write "p01_moving_average"'),
+    ],
+)
+def test_an_open_task_that_is_not_sound(select: Select, toml: str, said: str):
+    folder = select(one_part('"p01_moving_average"'))
+    for name in ("doubling", "moving_average"):
+        (folder / "tasks" / name).mkdir(parents=True)
+    with pytest.raises(CourseError, match=re.escape(said)):
+        course.read(select(toml))

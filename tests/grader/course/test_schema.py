@@ -50,6 +50,11 @@ def test_courses_that_there_are():
         'title = "A"\n[[part]]\ntitle = "I"\nproblems = [{ include = "layer_norm" }]',
         'title = "A"\n[[part]]\ntitle = "I"\nproblems = [{ include = 4 }]',
         'title = "A"\n[[part]]\ntitle = "I"\nproblems = [4]',
+        'title = "A"\ntask = "speedrun"',
+        'title = "A"\n[[task]]\nname = "speedrun"',
+        'title = "A"\n[[task]]\nname = "Speed run"\nafter = "p32_tinystories"',
+        'title = "A"\n[[task]]\nname = "speedrun"\nafter = "32"',
+        'title = "A"\n[[task]]\nname = "speedrun"\nafter = "p32_tinystories"\npoints = 3',
     ],
 )
 def test_what_the_reader_refuses(text, tmp_path):

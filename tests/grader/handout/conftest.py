@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site-packages folder as a non-editable installation leaves it: the packages, course.toml and the metadata."""
     folder = tmp_path_factory.mktemp("install") / "site-packages"
-    for package in ("commandline", "grader", "harness", "problems", "solutions", "studio"):
+    for package in ("commandline", "grader", "harness", "problems", "solutions", "studio", "tasks"):
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "course.toml", folder)
     installed = distribution("gpt-kata")

@@ -262,7 +262,7 @@ def test_exported_from_an_installed_course(site: Path, grade: Grade, tmp_path: P
     solutions = [name for name in names if name.startswith("course/solutions/p")]
     assert solutions == ["course/solutions/p07_next_token_loss.py", "course/solutions/p07_next_token_loss.toml"]
     packages = project["tool"]["uv"]["build-backend"]["module-name"]
-    assert packages == ["commandline", "grader", "harness", "problems", "solutions"]
+    assert packages == ["commandline", "grader", "harness", "problems", "solutions", "tasks"]
     assert not [name for name in names if "__pycache__" in name]
 
 

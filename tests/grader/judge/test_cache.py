@@ -21,7 +21,7 @@ PACKAGES = ("commandline", "grader", "harness")
 def course(tmp_path: Path) -> Path:
     """A copy of the course's own code, problems and solutions."""
     copy = tmp_path / "course"
-    for package in (*PACKAGES, "problems", "solutions"):
+    for package in (*PACKAGES, "problems", "solutions", "tasks"):
         shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "course.toml", copy)
     return copy

@@ -1,0 +1,56 @@
+"""`grade task`: the score of a file for an open task."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from commandline import terminal
+from commandline.errors import UsageError
+from commandline.progress import working
+from grader.course import tasks, workspace
+
+
+@click.command()
+@click.argument("word", metavar="NAME")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--quick", is_flag=True, help="Take one seed: a score without a class, in a third of the time.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
+@click.option("--seed-file", type=click.Path(path_type=Path), help="File with a secret that the seeds also depend on.")
+@click.pass_obj
+def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json: bool, seed_file: Path | None) -> None:
+    """Score your file for an open task.
+
+    `grade list` shows the tasks, and `grade show NAME` prints the page of one. FILE is the one in your workspace unless
+    you name another. If it does not exist there yet, it is created from the stub, and nothing is run. The same file
+    always gets the same score. Exits 0 if the file is in a class, and 1 if it is in none.
+    """
+    from grader.cli.grading import fork_server
+    from grader.course.seed import read_seed
+    from grader.judge import submission as submission_
+    from grader.tasks import grading, report
+
+    chosen, space = tasks.find(word), workspace.find(folder)
+    if file is None and (new := space.add(chosen)):
+        click.echo(f"new   {new}", err=as_json)
+        terminal.echo(
+            f"Read `grade show {chosen.label}`, then score the file with `grade task {chosen.label}`.", err=as_json
+        )
+        return
+    path = file or space.file(chosen)
+    secret = read_seed(seed_file) if seed_file else 0
+    try:
+        submission = submission_.read(chosen, path)
+    except submission_.UnreadableSubmissionError as error:
+        raise UsageError(str(error)) from None
+    with fork_server("") as server, working(f"running {chosen.title}", lines=True) as say:
+        score = grading.grade(chosen, submission, server, secret=secret, quick=quick, say=say)
+    earlier = found.scores if (found := tasks.best(chosen, space.entries())) else ()
+    click.echo(report.dumps(score) if as_json else report.render(score, terminal.width(), earlier))
+    own = path.resolve() == space.file(chosen).resolve()
+    if own and score.value is not None and len(score.runs) == score.of:
+        space.record(tasks.SCORED, chosen.label, score=score.value, digest=space.digest(chosen))
+    sys.exit(0 if score.standard else 1)
+
+
+COMMANDS = (task,)

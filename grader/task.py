@@ -1,0 +1,55 @@
+"""The types that define an open task: Task, Standard. An open task has no PASS but a score, and classes in place of
+points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from grader.problem import Cases, Check, Problem
+
+
+@dataclass(frozen=True)
+class Standard:
+    """A class of an open task: its name, such as `gold`, and the highest score that is in it."""
+
+    name: str
+    most: float
+
+
+@dataclass(frozen=True, eq=False)
+class Task(Problem):
+    """The definition of an open task: `TASK` in `tasks/NAME/task.py`. It has an entry, a page and a stub as a problem
+    has, but no checks.
+
+    Two functions of `evidence.py` beside it make the score. `offer(subject)` runs where the submission is loaded, and
+    returns what can be judged without it: programs and settings. `weigh(offer, seed, witness)` runs in a process that
+    never saw the submission. It is called with several seeds, and the worst score counts.
+
+    Attributes:
+        unit: The unit of the score, of which less is better.
+        standards: The classes, the easiest first.
+        seeds: The number of seeds of a full grading.
+        run_seconds: The time limit of the witness for one seed, in seconds of computing.
+    """
+
+    cases: Mapping[str, Cases] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+    unit: str = ""
+    standards: tuple[Standard, ...] = ()
+    seeds: int = 3
+    run_seconds: float = 600.0
+
+    @property
+    def label(self) -> str:
+        """Returns the name: a task has no number."""
+        return str(self.name)
+
+    @property
+    def slug(self) -> str:
+        """Returns the name."""
+        return str(self.name)
+
+    def standard(self, score: float) -> str:
+        """Returns the name of the best class that a score is in; empty if it is in none."""
+        return next((each.name for each in reversed(self.standards) if score <= each.most), "")
