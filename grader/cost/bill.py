@@ -29,7 +29,8 @@ KINDS = {
 class Line:
     """The scalar operations of one line of a file, by kind. Without a file, of the grader's own code.
 
-    `callers` are the lines that call its function.
+    `callers` are the lines that call its function. `masked` is the shape of a matrix product of it of which a mask
+    hides a part.
     """
 
     file: str
@@ -38,6 +39,7 @@ class Line:
     elementwise: int
     moved: int
     callers: tuple[tuple[str, int], ...] = ()
+    masked: tuple[int, ...] = ()
 
     @property
     def work(self) -> int:
@@ -58,21 +60,6 @@ class Bill:
     figures: Mapping[str, int]
     lines: Sequence[Line] = ()
     counted_with: str = ""
-
-    @property
-    def work(self) -> int:
-        """The scalar operations of all kinds."""
-        return sum(self.figures[kind] for kind in KINDS)
-
-    @property
-    def peak_bytes(self) -> int:
-        """The bytes of intermediate results at their peak, and of the outputs."""
-        return self.figures["temporary_bytes"] + self.figures["bytes_of_outputs"]
-
-    @property
-    def moved_bytes(self) -> int:
-        """The bytes that are read and written."""
-        return self.figures["read_bytes"] + self.figures["written_bytes"]
 
     def encode(self) -> dict[str, Any]:
         """Returns the bill as JSON values."""
@@ -101,6 +88,16 @@ def run_of(problem: Problem) -> tuple[Check, Case] | None:
     ]
     named = [run for run in runs if run[0].name == problem.bill]
     return max(named or runs, key=lambda run: (_size(run[1]), "wrt" in run[0].options), default=None)
+
+
+def described(problem: Problem) -> str:
+    """Returns in words the run that a bill is about. Empty if the problem has no program."""
+    run = run_of(problem)
+    if run is None:
+        return ""
+    check, case = run
+    sizes = ", ".join(f"{name} = {size}" for name, size in case.sizes.items())
+    return f"the program of the check “{check.name}”: {sizes}" + (", with gradients" if "wrt" in check.options else "")
 
 
 def _size(case: Case) -> int:
@@ -141,6 +138,8 @@ def _decoded(outcome: Outcome, submission: Submission) -> Bill:
     fields = json.loads(text)
     known = {f"{name}.py" for name in submission.sources} | {""}
     lines = [
-        Line(**{**row, "callers": tuple(map(tuple, row["callers"]))}) for row in fields["lines"] if row["file"] in known
+        Line(**{**row, "callers": tuple(map(tuple, row["callers"])), "masked": tuple(row["masked"])})
+        for row in fields["lines"]
+        if row["file"] in known
     ]
     return Bill(fields["figures"], lines, f"JAX {version('jax')}")

@@ -46,6 +46,8 @@ class _Array:
         sources: The arrays from which it is computed, with the bytes of each that this reads.
         times: How often it is computed.
         written: The bytes that computing it writes, if it is kept.
+        is_float: Whether it depends on a number that is not an integer. A mask of positions does not.
+        product: The places of the matrix product that it is, up to what happened to each number of it.
     """
 
     size: int
@@ -54,6 +56,8 @@ class _Array:
     sources: list[tuple["_Array", int]] = field(default_factory=list)
     times: Fraction = Fraction(0)
     written: int = 0
+    is_float: bool = False
+    product: tuple[Place, ...] = ()
 
 
 Arrays = dict[Any, _Array]  # by the value of the program
@@ -69,6 +73,7 @@ class _Walk:
         self.first = counting.first_counters(module)
         self.arrays: list[_Array] = []
         self.lines: dict[tuple[Place, ...], dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+        self.masked: dict[tuple[Place, ...], tuple[int, ...]] = {}  # the shape of products that a mask hides in part
         self._costs: dict[Any, int] = {}
         main = stablehlo.main_block(module)
         given: Arrays = {value: _given(value) for value in main.arguments}
@@ -125,7 +130,9 @@ class _Walk:
             results = self._block(block, known | arguments, times, calls)
             _keep(results)
             return [_given(value, array.depth) for value, array in zip(operation.results, results, strict=True)]
-        return self._computed(operation, operands, times)
+        made = self._computed(operation, operands, times)
+        self._trace_product(operation, operands, made, calls)
+        return made
 
     def _loop(
         self, loop: Any, known: Arrays, operands: list[_Array], times: Fraction, calls: tuple[Place, ...]
@@ -187,6 +194,20 @@ class _Walk:
             made.append(array)
         return made
 
+    def _trace_product(
+        self, operation: Any, operands: list[_Array], made: list[_Array], calls: tuple[Place, ...]
+    ) -> None:
+        """Follows products to the masks that hide a part of their numbers."""
+        name = operation.name.partition(".")[2]
+        for value, array in zip(operation.results, made, strict=True):
+            array.is_float |= _is_float(value) or any(each.is_float for each in operands)
+            if name in ("dot_general", "dot"):
+                array.product = _joined(stablehlo.places(operation), calls)
+            elif name in (*cost.BY_ELEMENT, *_VIEWS):
+                array.product = array.product or next((each.product for each in operands if each.product), ())
+            if name == "select" and array.product and not operands[0].is_float:
+                self.masked[array.product] = stablehlo.shape(value)
+
     def _count(self, operation: Any, times: Fraction, calls: tuple[Place, ...]) -> None:
         if total := self._cost(operation):
             self.lines[_joined(stablehlo.places(operation), calls)][kind(operation)] += times * total
@@ -205,7 +226,11 @@ def kind(operation: Any) -> str:
 
 def _given(value: Any, depth: int = 0) -> _Array:
     """Returns an array that is in memory already."""
-    return _Array(stablehlo.tensor_bytes(value), depth, kept=True)
+    return _Array(stablehlo.tensor_bytes(value), depth, kept=True, is_float=_is_float(value))
+
+
+def _is_float(value: Any) -> bool:
+    return any(kind.startswith(("f", "bf", "complex")) for kind in stablehlo.dtypes([value]))
 
 
 def _view(array: _Array, depth: int) -> _Array:
@@ -233,20 +258,22 @@ def _joined(places: Sequence[Place], calls: Sequence[Place]) -> tuple[Place, ...
     return tuple(reversed(found.values()))
 
 
-def _by_line(lines: Mapping[tuple[Place, ...], Mapping[str, Fraction]]) -> Iterator[dict[str, Any]]:
-    """Yields the work of each line, with the lines that call its function. A line without a file is that of the
-    grader's own code."""
+def _by_line(walk: _Walk) -> Iterator[dict[str, Any]]:
+    """Yields the work of each line, with the lines that call its function, and the shape of a product of it that a mask
+    hides in part. A line without a file is that of the grader's own code."""
     found: dict[tuple[str, int], dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     callers: dict[tuple[str, int], dict[tuple[str, int], None]] = defaultdict(dict)
-    for places, kinds in lines.items():
+    for places, kinds in walk.lines.items():
         (file, _, line), *around = places or [("", "", 0)]
         for name, total in kinds.items():
             found[file, line][name] += total
         if around:
             callers[file, line][around[0][0], around[0][2]] = None
+    masked = {(places[0][0], places[0][2]): shape for places, shape in walk.masked.items() if places}
     for (file, line), kinds in sorted(found.items()):
         work = {name: math.ceil(kinds[name]) for name in KINDS}
-        yield {"file": file, "line": line, **work, "callers": sorted(callers[file, line])}
+        yield {"file": file, "line": line, **work, "callers": sorted(callers[file, line]),
+               "masked": masked.get((file, line), ())}  # fmt: skip
 
 
 def bill(execution: "Execution") -> Any:
@@ -274,5 +301,5 @@ def bill(execution: "Execution") -> Any:
             sum(each.times * each.hops(devices) for each in sent if each.kind == "collective-permute")
         ),
     }
-    text = json.dumps({"figures": figures, "lines": list(_by_line(walk.lines))})
+    text = json.dumps({"figures": figures, "lines": list(_by_line(walk))})
     return np.frombuffer(text.encode(), np.uint8)
