@@ -2,8 +2,11 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,52 +17,65 @@ from grader.course import catalog, workspace
 from grader.problem import Problem
 
 if TYPE_CHECKING:
-    from grader.cost.bill import Bill, Uncounted
-    from grader.cost.timing import Timing
     from grader.judge.submission import Submission
-    from grader.judge.worker_session import Failure
 
-SCHEMA = 1  # of `--json`: an incompatible change increases it
+
+@dataclass(frozen=True)
+class _Counted:
+    """What is counted: a file for a problem, and the attempt that it is, if it is for a problem of the course."""
+
+    problem: Problem
+    source: "Submission"
+    attempt: Attempt | None = None
 
 
 @click.command()
-@click.argument("word", metavar="NN")
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("words", nargs=-1, metavar="[NN] [FILE]")
+@click.option("--entry", metavar="NAME", help="Count this function of FILE, which is for no problem.")
+@click.option("--args", "given", metavar="TEXT", help='Arguments of that function, such as "x: f32[1024,64], n: 3".')
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 @click.option("--ship", is_flag=True, help="For authors: write the figures of the reference and of the other styles.")
 @click.pass_obj
-def cost(folder: str | None, word: str, file: Path | None, as_json: bool, ship: bool) -> None:
+def cost(
+    folder: str | None, words: tuple[str, ...], entry: str | None, given: str | None, as_json: bool, ship: bool
+) -> None:
     """Count what your program for problem NN costs.
 
     FILE is the one in your workspace unless you name another. The operations, the memory and the lines that they come
     from are counted on the largest case of the problem, beside other correct programs. Nothing here counts for a
-    verdict. Exits 1 if your code cannot be run.
+    verdict. With --entry, FILE is any file with a function of JAX. Exits 1 if the code cannot be run.
     """
-    problem = catalog.find(word)
     if ship:
-        _ship(problem)
+        _ship(catalog.find(" ".join(words)))
         return
-    attempt = Attempt.at(workspace.find(folder), problem, file, machine_readable=as_json)
-    source = _read(problem, attempt.file)
-    with fork_server(f"counting problem {problem.label}") as server:
-        from grader.cost import bill, timing
+    with _chosen(folder, words, entry, given, as_json) as counted:
+        problem, source = counted.problem, counted.source
+        with fork_server(f"counting {problem.title}") as server:
+            from grader.cost.statement import Statement
 
-        result: Bill | Uncounted | Timing | Failure = bill.count(problem, source, server)
-        if isinstance(result, bill.Uncounted) and not result.failure:
-            notes = result.notes
-            result = timing.time(problem, source, server)
-        else:
-            notes = ()
-    shown = _as_json(problem, result) if as_json else _as_text(problem, source, result, notes)
-    click.echo(shown)
-    sys.exit(1 if isinstance(result, _failures()) else 0)
+            statement = Statement.of(problem, source, server)
+        click.echo(json.dumps(statement.encode(), ensure_ascii=False) if as_json else statement.text())
+    sys.exit(0 if statement.is_counted else 1)
 
 
-def _failures() -> tuple[type, ...]:
-    from grader.cost.bill import Uncounted
-    from grader.judge.worker_session import Failure
+@contextmanager
+def _chosen(
+    folder: str | None, words: tuple[str, ...], entry: str | None, given: str | None, as_json: bool
+) -> Iterator[_Counted]:
+    """Yields what the arguments name. Raises UsageError."""
+    if entry is None:
+        if given is not None or not 1 <= len(words) <= 2:
+            raise UsageError("Name a problem, such as `grade cost 07`, or a function, with --entry, --args and a file.")
+        problem, file = catalog.find(words[0]), Path(words[1]) if len(words) == 2 else None
+        attempt = Attempt.at(workspace.find(folder), problem, file, machine_readable=as_json)
+        yield _Counted(problem, _read(problem, attempt.file), attempt)
+        return
+    if given is None or len(words) != 1:
+        raise UsageError("Name the file and the arguments: `grade cost --entry f file.py --args \"x: f32[1024,64]\"`.")
+    from grader.cost import function
 
-    return Uncounted, Failure
+    with function.as_problem(entry, given) as problem:
+        yield _Counted(problem, _read(problem, Path(words[0])))
 
 
 def _read(problem: Problem, file: Path) -> "Submission":
@@ -69,46 +85,6 @@ def _read(problem: Problem, file: Path) -> "Submission":
         return submission.read(problem, file)
     except submission.UnreadableSubmissionError as error:
         raise UsageError(str(error)) from None
-
-
-def _as_text(
-    problem: Problem, source: "Submission", result: "Bill | Uncounted | Timing | Failure", notes: tuple[str, ...]
-) -> str:
-    from grader.cost import bill, compare
-    from grader.cost import terminal as rendered
-    from grader.cost.timing import Timing
-
-    columns = terminal.width()
-    title = click.style(f"Problem {problem.label}, {problem.title}: what your program costs", bold=True)
-    if isinstance(result, bill.Bill):
-        about = terminal.wrap(f"Counted on {bill.described(problem)}, with {result.counted_with}.", columns)
-        return "\n".join([title, *about, "", rendered.render(result, source.sources, compare.known(problem))])
-    if isinstance(result, Timing):
-        why = f"It has no program to count: {'; '.join(notes)}." if notes else ""
-        return "\n".join([title, *terminal.wrap(why, columns), rendered.render_timing(result)])
-    return "\n".join([title, *terminal.wrap(f"There is nothing to count: {result.sentence()}", columns)])
-
-
-def _as_json(problem: Problem, result: "Bill | Uncounted | Timing | Failure") -> str:
-    from dataclasses import asdict
-
-    from grader.cost import bill, compare, roofline
-    from grader.cost.timing import Timing
-
-    fields: dict[str, Any] = {"schema": SCHEMA, "problem": problem.name}
-    if isinstance(result, bill.Bill):
-        known = compare.known(problem)
-        fields |= {
-            "case": bill.described(problem),
-            "bill": result.encode(),
-            "others": {"counted_with": known.counted_with, "programs": known.programs},
-            "roofline": [asdict(each) | {"binds": each.binds} for each in roofline.times(result.figures)],
-        }
-    elif isinstance(result, Timing):
-        fields["timing"] = asdict(result)
-    else:
-        fields["error"] = result.sentence()
-    return json.dumps(fields, ensure_ascii=False)
 
 
 def _ship(problem: Problem) -> None:

@@ -2,6 +2,7 @@
 Python."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -96,8 +97,9 @@ def described(problem: Problem) -> str:
     if run is None:
         return ""
     check, case = run
-    sizes = ", ".join(f"{name} = {size}" for name, size in case.sizes.items())
-    return f"the program of the check “{check.name}”: {sizes}" + (", with gradients" if "wrt" in check.options else "")
+    sizes = [f"{name} = {size}" for name, size in case.sizes.items()]
+    with_gradients = ["with gradients"] if "wrt" in check.options else []
+    return f"the program of “{check.name}”" + (": " * bool(sizes)) + ", ".join([*sizes, *with_gradients])
 
 
 def _size(case: Case) -> int:
@@ -109,13 +111,25 @@ def count(problem: Problem, submission: Submission, workers: Workers) -> Bill | 
     run = run_of(problem)
     if run is None:
         return Uncounted()
-    submission = replace(submission, filename=f"{problem.name}.py")  # by which its lines are known
+    submission = named(problem, submission)
     sessions = [Session(problem, workers.worker(submission_.job(problem)), problem.timeout) for _ in range(2)]
     try:
         return _counted(*sessions, submission, *run)
     finally:
         for session in sessions:
             session.worker.close()
+
+
+def named(problem: Problem, submission: Submission) -> Submission:
+    """Returns the submission under a file name by which its lines can be known."""
+    plain = re.fullmatch(r"[\w. -]+", submission.filename)
+    return submission if plain else replace(submission, filename=f"{problem.name}.py")
+
+
+def texts(problem: Problem, submission: Submission) -> dict[str, str]:
+    """Returns the texts of a submission by the file that the lines of its bill name."""
+    others = {f"{name}.py": text for name, text in submission.sources.items()}
+    return {**others, named(problem, submission).filename: submission.sources[problem.name]}
 
 
 def _counted(worker: Session, witness: Session, submission: Submission, check: Check, case: Case) -> Bill | Uncounted:
@@ -136,7 +150,7 @@ def _counted(worker: Session, witness: Session, submission: Submission, check: C
 def _decoded(outcome: Outcome, submission: Submission) -> Bill:
     text = next(leaf.values.tobytes() for leaf in outcome.leaves if leaf.path == PROGRAM + MEASURE)
     fields = json.loads(text)
-    known = {f"{name}.py" for name in submission.sources} | {""}
+    known = {f"{name}.py" for name in submission.sources} | {submission.filename, ""}
     lines = [
         Line(**{**row, "callers": tuple(map(tuple, row["callers"])), "masked": tuple(row["masked"])})
         for row in fields["lines"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.cost.bill import Bill, Line, count
-from grader.cost.figures import COMPARED, WORK, Figure, Figures, compared
+from grader.cost.figures import COMPARED, NAMES, WORK, Figure, Figures, compared
 from grader.course import catalog, imports
 from grader.errors import CourseError
 from grader.isolation.sandbox import Workers
@@ -44,10 +44,14 @@ def known(problem: Problem) -> Known:
     path = problem.folder / FILE
     if not path.is_file():
         return Known()
+    again = f"`grade cost {problem.label} --ship` writes it again."
     try:
-        return Known(**json.loads(path.read_text(encoding="utf-8")))
+        found = Known(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise CourseError(f"{path} cannot be read: {error}. `grade cost {problem.label} --ship` writes it again.") from None
+        raise CourseError(f"{path} cannot be read: {error}. {again}") from None
+    if any(set(figures) != set(NAMES) for figures in found.programs.values()):
+        raise CourseError(f"{path} has other figures than this version of the grader. {again}")
+    return found
 
 
 def write(problem: Problem, workers: Workers) -> Path | None:

@@ -5,6 +5,11 @@ from dataclasses import dataclass
 
 from grader.cost.bill import KINDS
 
+NAMES = (
+    *KINDS, "peak_bytes", "bytes_of_outputs", "operations", "carried_bytes", "read_bytes", "written_bytes", "chain",
+    "collectives", "sent_bytes", "hops",
+)  # fmt: skip
+"""The names of the figures of a bill."""
 Figures = Mapping[str, int]
 """The figures of a bill by name."""
 
@@ -24,9 +29,7 @@ def _is(name: str) -> Callable[[Figures], int]:
 
 
 WORK = Figure("work", "scalar operations", "operations", lambda figures: sum(figures[kind] for kind in KINDS))
-PEAK = Figure(
-    "peak_bytes", "memory at the peak", "bytes", lambda figures: figures["temporary_bytes"] + figures["bytes_of_outputs"]
-)
+PEAK = Figure("peak_bytes", "memory at the peak", "bytes", _is("peak_bytes"))
 TRAFFIC = Figure(
     "traffic_bytes", "memory traffic", "bytes", lambda figures: figures["read_bytes"] + figures["written_bytes"]
 )

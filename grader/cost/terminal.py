@@ -20,7 +20,7 @@ _VALUE = 16
 def render(
     bill: Bill, sources: Mapping[str, str], others: Known, attempts: Sequence[Mapping[str, int]] = ()
 ) -> str:
-    """Returns a bill as text. `sources` are the texts of the program's files by module name."""
+    """Returns a bill as text. `sources` are the texts of the program's files by name."""
     compared = rows(bill.figures, others, attempts)
     parts = [_figures(bill), _lines(bill, sources)]
     if others.programs or attempts:
@@ -50,8 +50,7 @@ def _figures(bill: Bill) -> str:
     found = [
         ("scalar operations", WORK.of(figures), ""),
         *((f"  {title}", figures[kind], f"{figures[kind] / work:.0%}") for kind, title in KINDS.items()),
-        ("memory at the peak", figures["temporary_bytes"] + figures["bytes_of_outputs"], "bytes"),
-        ("  intermediate results", figures["temporary_bytes"], ""),
+        ("memory at the peak", figures["peak_bytes"], "bytes, without inputs"),
         ("  outputs", figures["bytes_of_outputs"], ""),
     ]
     if figures["carried_bytes"]:
@@ -76,7 +75,7 @@ def _lines(bill: Bill, sources: Mapping[str, str]) -> str:
     work, columns = WORK.of(bill.figures), terminal.width()
     if not work:
         return ""
-    texts = {f"{name}.py": text.splitlines() for name, text in sources.items()}
+    texts = {name: text.splitlines() for name, text in sources.items()}
     shown, file = ["Where the operations are"], None
     for line in bill.lines:
         if line.work < LEAST_SHARE * work or line.file not in texts:

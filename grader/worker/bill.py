@@ -7,14 +7,15 @@ the program as it was traced, so the figures are the same on every machine. `doc
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grader.worker import cost, counting, stablehlo
+from grader.worker import cost, counting, memory, stablehlo
+from grader.worker.memory import Array, Timeline, keep
 from grader.worker.stablehlo import Place
 
 if TYPE_CHECKING:
@@ -35,32 +36,10 @@ _UPDATES = {"dynamic_update_slice": 1, "scatter": -1}  # these write a part: the
 _ENDS = ("stablehlo.return", "func.return", "sdy.return")
 
 
-@dataclass(eq=False)
-class _Array:
-    """An array of the program, in one call.
-
-    Attributes:
-        size: Its bytes.
-        depth: The number of operations that had to be computed one after another.
-        kept: Whether it has to exist in memory. Any other is computed where it is needed.
-        sources: The arrays from which it is computed, with the bytes of each that this reads.
-        times: How often it is computed.
-        written: The bytes that computing it writes, if it is kept.
-        is_float: Whether it depends on a number that is not an integer. A mask of positions does not.
-        product: The places of the matrix product that it is, up to what happened to each number of it.
-    """
-
-    size: int
-    depth: int = 0
-    kept: bool = False
-    sources: list[tuple["_Array", int]] = field(default_factory=list)
-    times: Fraction = Fraction(0)
-    written: int = 0
-    is_float: bool = False
-    product: tuple[Place, ...] = ()
-
-
-Arrays = dict[Any, _Array]  # by the value of the program
+Arrays = dict[Any, Array]
+"""Arrays by the values of the program."""
+Calls = tuple[Place, ...]
+"""The places of the calls that lead to a piece of the program, the innermost first."""
 
 
 class _Walk:
@@ -71,146 +50,160 @@ class _Walk:
         self.functions = stablehlo.functions(module)
         self.rates = counting.rates(module, execution.counters)
         self.first = counting.first_counters(module)
-        self.arrays: list[_Array] = []
-        self.lines: dict[tuple[Place, ...], dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
-        self.masked: dict[tuple[Place, ...], tuple[int, ...]] = {}  # the shape of products that a mask hides in part
+        self.timeline = Timeline()
+        self.computed: list[Array] = []
+        self.lines: dict[Calls, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+        self.products: dict[Array, Calls] = {}  # arrays that are a product, up to what happened to each number of it
+        self.masked: dict[Calls, tuple[int, ...]] = {}  # the shape of products that a mask hides in part
         self._costs: dict[Any, int] = {}
         main = stablehlo.main_block(module)
-        given: Arrays = {value: _given(value) for value in main.arguments}
-        outputs = self._block(main, given, Fraction(1), ())
+        outputs = self._block(main, self._given(main.arguments), Fraction(1), ())
         self.chain = max((array.depth for array in outputs), default=0)
-        for array in outputs:
-            array.kept = True
 
-    def traffic(self) -> tuple[int, int]:
-        """Returns the bytes that are read and written. An array that is kept is computed in one pass over the arrays
-        in memory that it is computed from."""
-        needs: dict[_Array, Mapping[_Array, int]] = {}
-        read = written = Fraction(0)
-        for array in self.arrays:  # in the order in which they are computed
-            found: dict[_Array, int] = {}
-            for source, size in array.sources:
-                for each, whole in {source: source.size}.items() if source.kept else needs[source].items():
-                    found[each] = min(each.size, max(found.get(each, 0), min(size, whole)))
-            needs[array] = found
-            if array.kept:
-                read += array.times * sum(found.values())
-                written += array.times * array.written
-        return math.ceil(read), math.ceil(written)
+    def _block(self, block: Any, known: Arrays, times: Fraction, calls: Calls) -> list[Array]:
+        """Follows the operations of a block, which see the arrays `known`. Returns those that it returns, which have to
+        exist."""
+        results = self._operations(block, known, times, calls)
+        keep(results)
+        for array in results:
+            array.use()
+        return results
 
-    def _block(self, block: Any, known: Arrays, times: Fraction, calls: tuple[Place, ...]) -> list[_Array]:
-        """Follows the operations of a block, which see the arrays `known`. Returns those that it returns."""
+    def _operations(self, block: Any, known: Arrays, times: Fraction, calls: Calls) -> list[Array]:
         for view in block.operations:
             operation = view.operation
             if operation.name in _ENDS:
                 return [known[value] for value in operation.operands]
-            self._count(operation, times, calls)
-            for value, array in zip(operation.results, self._results(operation, known, times, calls), strict=True):
-                known[value] = array
+            self.timeline.now += 1
+            for value in operation.operands:
+                known[value].use()
+            if total := self._cost(operation):
+                self.lines[_joined(stablehlo.places(operation), calls)][kind(operation)] += times * total
+            known.update(zip(operation.results, self._results(operation, known, times, calls), strict=True))
         return []
 
-    def _results(
-        self, operation: Any, known: Arrays, times: Fraction, calls: tuple[Place, ...]
-    ) -> Sequence[_Array]:
+    def _results(self, operation: Any, known: Arrays, times: Fraction, calls: Calls) -> Sequence[Array]:
         operands = [known[value] for value in operation.operands]
         if callee := stablehlo.callee(operation):
             block = self.functions[callee].regions[0].blocks[0]
             inner = dict(zip(block.arguments, operands, strict=True))
-            return self._block(block, inner, times, _joined(stablehlo.places(operation), calls))
+            return self._operations(block, inner, times, _joined(stablehlo.places(operation), calls))
         if operation.name == counting.LOOP:
             return self._loop(operation, known, operands, times, calls)
         if operation.name in counting.BRANCHES:
             return self._branches(operation, known, times, calls)
         if operation.name == counting.MANUAL:
-            _keep(operands)
+            keep(operands)
             block = operation.regions[0].blocks[0]
-            arguments = {
-                value: _given(value, array.depth) for value, array in zip(block.arguments, operands, strict=True)
-            }
-            results = self._block(block, known | arguments, times, calls)
-            _keep(results)
-            return [_given(value, array.depth) for value, array in zip(operation.results, results, strict=True)]
+            known = known | self._given(block.arguments)
+            for value, array in zip(block.arguments, operands, strict=True):
+                known[value].depth = array.depth
+            results = self._block(block, known, times, calls)
+            return [self._new(*each) for each in zip(operation.results, (array.depth for array in results), strict=True)]
         made = self._computed(operation, operands, times)
-        self._trace_product(operation, operands, made, calls)
+        self._follow_product(operation, operands, made, calls)
         return made
 
-    def _loop(
-        self, loop: Any, known: Arrays, operands: list[_Array], times: Fraction, calls: tuple[Place, ...]
-    ) -> list[_Array]:
-        _keep(operands)
+    def _loop(self, loop: Any, known: Arrays, operands: list[Array], times: Fraction, calls: Calls) -> list[Array]:
+        """Follows a loop. What it carries has a place for all turns, that of the array that it begins with if nothing
+        else needs that one."""
+        keep(operands)
         turns = self.rates[f"{counting.NAME}{self.first[loop]}"][0]
         condition, body = (region.blocks[0] for region in loop.regions)
-        self._block(condition, known | {value: _given(value) for value in condition.arguments}, times * (turns + 1), calls)
-        carried: Arrays = {value: _given(value) for value in body.arguments}
-        results = self._block(body, known | carried, times * turns, calls)
-        _keep(results)
-        depth = max((array.depth for array in operands), default=0) + math.ceil(
-            turns * max((array.depth for array in results), default=0)
-        )
-        return [_given(value, depth) for value in loop.results]
+        results = [
+            before if end == argument else self._new(value, replaces=[before])
+            for value, before, argument, end in zip(
+                loop.results, operands, body.arguments, stablehlo.end(body).operands, strict=True
+            )
+        ]
+        with self._inside():
+            self._operations(condition, known | self._given(condition.arguments), times * (turns + 1), calls)
+        with self._inside():
+            inner = known | self._given(body.arguments)
+            for value, array, before in zip(body.arguments, results, operands, strict=True):
+                inner[value] = before if array is before else inner[value]
+            ends = self._block(body, inner, times * turns, calls)
+        begin = max((array.depth for array in operands), default=0)
+        longest = max((array.depth for array, old in zip(ends, operands, strict=True) if array is not old), default=0)
+        for array, before in zip(results, operands, strict=True):
+            if array is not before:
+                array.depth = begin + math.ceil(turns * longest)
+        return results
 
-    def _branches(
-        self, operation: Any, known: Arrays, times: Fraction, calls: tuple[Place, ...]
-    ) -> list[_Array]:
+    def _branches(self, operation: Any, known: Arrays, times: Fraction, calls: Calls) -> list[Array]:
         rates = self.rates[f"{counting.NAME}{self.first[operation]}"]
         depth = max((known[value].depth for value in operation.operands), default=0)
         for region, rate in zip(operation.regions, rates, strict=True):
-            results = self._block(region.blocks[0], dict(known), times * rate, calls)
-            _keep(results)
+            with self._inside():
+                results = self._block(region.blocks[0], dict(known), times * rate, calls)
             if rate:
                 depth = max([depth, *(array.depth for array in results)])
-        return [_given(value, depth) for value in operation.results]
+        self.timeline.now += 1
+        return [self._new(value, depth) for value in operation.results]
 
-    def _computed(self, operation: Any, operands: list[_Array], times: Fraction) -> list[_Array]:
+    def _computed(self, operation: Any, operands: list[Array], times: Fraction) -> list[Array]:
         """Returns the results of an operation that computes or moves numbers."""
         name = operation.name.partition(".")[2]
         steps = max(1, cost.rows_in_order(operation)) if self._cost(operation) else 0
         depth = max((array.depth for array in operands), default=0) + steps
         if name in _VIEWS and not steps:
-            return [_view(array, depth) for array in operands[: len(operation.results)]]
+            return operands[: len(operation.results)]
         if name in _APART:
-            _keep(operands)
+            keep(operands)
         made = []
         for value in operation.results:
-            size = stablehlo.tensor_bytes(value)
-            array = _Array(size, depth, name in _APART, times=times, written=size)
+            array = self._new(value, depth, kept=name in (*_APART, *_UPDATES, "reduce"))
+            array.times, array.written = times, array.size
             array.sources = [(each, each.size) for each in operands]
-            if name in _WINDOWS:
-                array.sources[0] = (operands[0], size)
+            if name in cost.BY_ELEMENT:
+                array.replaces = [each for each in operands if each.size == array.size]
+            elif name in _WINDOWS:
+                array.sources[0] = (operands[0], array.size)
                 if name != "slice":  # any place of it may be read
-                    _keep(operands[:1])
+                    keep(operands[:1])
             elif name in _UPDATES:
                 part = operands[_UPDATES[name]]
-                _keep(operands[:1])
-                array.kept, array.written = True, part.size
-                read = part.size if name == "scatter" else 0  # a sum reads what it adds to
-                array.sources[0] = (operands[0], read)
-            elif name == "reduce":
-                array.kept = True
+                keep(operands[:1])
+                array.replaces, array.written = operands[:1], part.size
+                array.sources[0] = (operands[0], part.size if name == "scatter" else 0)  # a sum reads what it adds to
             elif name == "constant":
-                array.kept = _is_table(operation)
-                array.written = 0
-            self.arrays.append(array)
+                array.kept, array.written = _is_table(operation), 0
+            self.computed.append(array)
             made.append(array)
         return made
 
-    def _trace_product(
-        self, operation: Any, operands: list[_Array], made: list[_Array], calls: tuple[Place, ...]
-    ) -> None:
+    def _new(self, value: Any, depth: int = 0, *, kept: bool = True, replaces: Sequence[Array] = ()) -> Array:
+        array = Array(stablehlo.tensor_bytes(value), self.timeline, depth, kept, replaces=list(replaces))
+        array.is_float = _is_float(value)
+        return array
+
+    def _given(self, values: Any) -> Arrays:
+        """Returns the arrays that are there when a piece of the program begins."""
+        found = {value: self._new(value) for value in values}
+        for array in found.values():
+            array.given = True
+        return found
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Follows what runs inside of the present step."""
+        outer, self.timeline = self.timeline, Timeline()
+        outer.inner[outer.now].append(self.timeline)
+        yield
+        self.timeline = outer
+
+    def _follow_product(self, operation: Any, operands: list[Array], made: list[Array], calls: Calls) -> None:
         """Follows products to the masks that hide a part of their numbers."""
         name = operation.name.partition(".")[2]
         for value, array in zip(operation.results, made, strict=True):
-            array.is_float |= _is_float(value) or any(each.is_float for each in operands)
+            array.is_float = array.is_float or any(each.is_float for each in operands)
             if name in ("dot_general", "dot"):
-                array.product = _joined(stablehlo.places(operation), calls)
-            elif name in (*cost.BY_ELEMENT, *_VIEWS):
-                array.product = array.product or next((each.product for each in operands if each.product), ())
-            if name == "select" and array.product and not operands[0].is_float:
-                self.masked[array.product] = stablehlo.shape(value)
-
-    def _count(self, operation: Any, times: Fraction, calls: tuple[Place, ...]) -> None:
-        if total := self._cost(operation):
-            self.lines[_joined(stablehlo.places(operation), calls)][kind(operation)] += times * total
+                self.products[array] = _joined(stablehlo.places(operation), calls)
+            elif name in cost.BY_ELEMENT:
+                found = next((self.products[each] for each in operands if each in self.products), ())
+                self.products |= {array: found} if found else {}
+            if name == "select" and array in self.products and not operands[0].is_float:
+                self.masked[self.products[array]] = stablehlo.shape(value)
 
     def _cost(self, operation: Any) -> int:
         if operation not in self._costs:
@@ -224,22 +217,8 @@ def kind(operation: Any) -> str:
     return "products" if name in _PRODUCTS else "moved" if name in _MOVED else "elementwise"
 
 
-def _given(value: Any, depth: int = 0) -> _Array:
-    """Returns an array that is in memory already."""
-    return _Array(stablehlo.tensor_bytes(value), depth, kept=True, is_float=_is_float(value))
-
-
 def _is_float(value: Any) -> bool:
     return any(kind.startswith(("f", "bf", "complex")) for kind in stablehlo.dtypes([value]))
-
-
-def _view(array: _Array, depth: int) -> _Array:
-    return array if depth <= array.depth else _Array(array.size, depth, sources=[(array, array.size)])
-
-
-def _keep(arrays: Sequence[_Array]) -> None:
-    for array in arrays:
-        array.kept = True
 
 
 def _is_table(constant: Any) -> bool:
@@ -284,13 +263,14 @@ def bill(execution: "Execution") -> Any:
     kinds = dict.fromkeys(KINDS, 0)
     for run, total in execution.costs:
         kinds[kind(run.operation)] += total
-    read, written = walk.traffic()
+    read, written = memory.traffic(walk.computed)
     loops = [each for each in stablehlo.operations(execution.compiled.parsed) if each.name == counting.LOOP]
     devices = len(execution.compiled.devices)
     sent = execution.collectives if devices > 1 else []
     figures = {
         **kinds,
-        **{name: int(MEASURES[name](execution)) for name in ("temporary_bytes", "bytes_of_outputs", "operations")},
+        "peak_bytes": memory.peak(walk.timeline),
+        **{name: int(MEASURES[name](execution)) for name in ("bytes_of_outputs", "operations")},
         "carried_bytes": max(map(stablehlo.carried_bytes, loops), default=0),
         "read_bytes": read,
         "written_bytes": written,

@@ -30,7 +30,7 @@ from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]
 _MAIN = "main"
 _CONSTANT = "stablehlo.constant"
 _PLACES = "at:"  # begins the name of a location that holds places
-_FRAME = re.compile(r'"([^"(|,]*)"\("([\w.]+)":(\d+)')  # a function, a file and a line of a traceback
+_FRAME = re.compile(r'"([^"(|,]*)"\("([^"/|,]+)":(\d+)')  # a function, a file and a line of a traceback
 
 
 @contextlib.contextmanager

@@ -70,3 +70,30 @@ def test_a_branch_that_is_not_taken_costs_nothing():
         return jax.lax.cond(x[0] > 0, lambda y: y * 2, lambda y: y @ jnp.ones((64, 64)), x)
 
     assert figures(either, x=(64,))["products"] == 0
+
+
+def peak(function: Any, **shapes: tuple[int, ...]) -> int:
+    return figures(function, **shapes)["peak_bytes"]
+
+
+def test_an_array_takes_the_place_of_one_that_nothing_needs():
+    matrix = 4 * 64 * 64
+    assert peak(lambda x: jnp.tanh(x @ x) + 1, x=(64, 64)) == matrix, "computed where it is needed, in its place"
+    assert peak(lambda x: (x @ x) @ x, x=(64, 64)) == 2 * matrix
+    assert peak(lambda x: (lambda y: (y @ x) * y)(x @ x), x=(64, 64)) == 2 * matrix
+
+
+def test_what_a_loop_carries_has_one_place():
+    turns = lambda step: lambda x: jax.lax.fori_loop(0, 5, lambda _, y: step(y, x), jnp.ones_like(x))  # noqa: E731
+    counter, matrix = 4, 4 * 64 * 64
+    assert peak(turns(lambda y, x: y * x), x=(64, 64)) == matrix + counter
+    assert peak(turns(lambda y, x: y @ x), x=(64, 64)) == 2 * matrix + counter
+    assert peak(turns(lambda y, x: y.at[0].set(x[1])), x=(64, 64)) == matrix + counter
+
+
+def test_the_arrays_of_a_branch_end_with_it():
+    def either(x: Any) -> Any:
+        return jax.lax.cond(x[0, 0] > 0, lambda y: (y @ y) @ y, lambda y: y, x) @ x
+
+    matrix = 4 * 64 * 64
+    assert 2 * matrix <= peak(either, x=(64, 64)) < 2.1 * matrix
