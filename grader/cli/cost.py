@@ -51,11 +51,55 @@ def cost(
     with _chosen(folder, words, entry, given, as_json) as counted:
         problem, source = counted.problem, counted.source
         with fork_server(f"counting {problem.title}") as server:
+            from grader.cost import records
             from grader.cost.statement import Statement
 
-            statement = Statement.of(problem, source, server)
+            attempt = counted.attempt
+            earlier = records.counted(attempt.space.entries(), problem) if attempt and attempt.own else []
+            statement = Statement.of(problem, source, server, [each.figures for each in earlier])
         click.echo(json.dumps(statement.encode(), ensure_ascii=False) if as_json else statement.text())
+        if attempt and attempt.own and statement.bill and attempt.space.folder.is_dir():
+            news = records.note(attempt.space, problem, statement.bill, attempt.digest)
+            if news and not as_json:
+                click.echo()
+                terminal.echo(news)
     sys.exit(0 if statement.is_counted else 1)
+
+
+@click.command(name="records")
+@click.argument("word", metavar="[NN]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
+@click.pass_obj
+def records_(folder: str | None, word: str | None, as_json: bool) -> None:
+    """Show the lowest costs of your programs.
+
+    Records are those of programs that passed and that `grade cost` has counted. With NN, all figures of one problem, and
+    its front: a program that lowers one figure by raising another is a record, too.
+    """
+    from grader.cost import compare, records, records_text
+
+    space = workspace.find(folder)
+    entries = space.entries()
+    chosen = [catalog.find(word)] if word else catalog.problems()
+    rows = [(problem, records.counted(entries, problem)) for problem in chosen]
+    rows = [(problem, attempts) for problem, attempts in rows if any(each.passed for each in attempts)]
+    if as_json:
+        found = [
+            {
+                "problem": problem.name,
+                "records": {name: each.figures[name] for name, each in records.best(attempts).items()},
+                "front": [each.figures for each in records.front(attempts)],
+            }
+            for problem, attempts in rows
+        ]
+        click.echo(json.dumps({"schema": 1, "problems": found}))
+    elif not rows:
+        label = chosen[0].label if word else "NN"
+        terminal.echo(f"There are no records yet: pass problem {label}, then count it with `grade cost {label}`.")
+    elif word:
+        click.echo(records_text.of_problem(*rows[0], compare.known(rows[0][0])))
+    else:
+        click.echo(records_text.table(rows))
 
 
 @contextmanager
@@ -95,4 +139,4 @@ def _ship(problem: Problem) -> None:
     terminal.echo(f"new   {path}" if path else f"Problem {problem.label} has no program to count.")
 
 
-COMMANDS = (cost,)
+COMMANDS = (cost, records_)

@@ -55,7 +55,7 @@ class Grade(Commands):
             "certificate",
             "book",
         ),
-        "See": ("play", "cost", "try", "repl"),
+        "See": ("play", "cost", "records", "try", "repl"),
         "Practise": ("review", "hunt"),
         "Teach": ("pack", "export", "batch", "results", "push"),
         "Author": ("new", "verify", "course"),

@@ -7,7 +7,7 @@ the program as it was traced, so the figures are the same on every machine. `doc
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -51,6 +51,8 @@ class _Walk:
         self.rates = counting.rates(module, execution.counters)
         self.first = counting.first_counters(module)
         self.timeline = Timeline()
+        # How many operations an array needs one after another, since the program or a turn of a loop began
+        self.depths: dict[Array, int] = {}
         self.computed: list[Array] = []
         self.lines: dict[Calls, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
         self.products: dict[Array, Calls] = {}  # arrays that are a product, up to what happened to each number of it
@@ -58,7 +60,7 @@ class _Walk:
         self._costs: dict[Any, int] = {}
         main = stablehlo.main_block(module)
         outputs = self._block(main, self._given(main.arguments), Fraction(1), ())
-        self.chain = max((array.depth for array in outputs), default=0)
+        self.chain = self._longest(outputs)
 
     def _block(self, block: Any, known: Arrays, times: Fraction, calls: Calls) -> list[Array]:
         """Follows the operations of a block, which see the arrays `known`. Returns those that it returns, which have to
@@ -97,9 +99,12 @@ class _Walk:
             block = operation.regions[0].blocks[0]
             known = known | self._given(block.arguments)
             for value, array in zip(block.arguments, operands, strict=True):
-                known[value].depth = array.depth
+                self.depths[known[value]] = self._longest([array])
             results = self._block(block, known, times, calls)
-            return [self._new(*each) for each in zip(operation.results, (array.depth for array in results), strict=True)]
+            return [
+                self._new(value, self._longest([array]))
+                for value, array in zip(operation.results, results, strict=True)
+            ]
         made = self._computed(operation, operands, times)
         self._follow_product(operation, operands, made, calls)
         return made
@@ -116,6 +121,7 @@ class _Walk:
                 loop.results, operands, body.arguments, stablehlo.end(body).operands, strict=True
             )
         ]
+        begin, outer, self.depths = self._longest(operands), self.depths, {}
         with self._inside():
             self._operations(condition, known | self._given(condition.arguments), times * (turns + 1), calls)
         with self._inside():
@@ -123,21 +129,18 @@ class _Walk:
             for value, array, before in zip(body.arguments, results, operands, strict=True):
                 inner[value] = before if array is before else inner[value]
             ends = self._block(body, inner, times * turns, calls)
-        begin = max((array.depth for array in operands), default=0)
-        longest = max((array.depth for array, old in zip(ends, operands, strict=True) if array is not old), default=0)
-        for array, before in zip(results, operands, strict=True):
-            if array is not before:
-                array.depth = begin + math.ceil(turns * longest)
+        depth = begin + math.ceil(turns * self._longest(ends))
+        self.depths = outer | {array: depth for array, old in zip(results, operands, strict=True) if array is not old}
         return results
 
     def _branches(self, operation: Any, known: Arrays, times: Fraction, calls: Calls) -> list[Array]:
         rates = self.rates[f"{counting.NAME}{self.first[operation]}"]
-        depth = max((known[value].depth for value in operation.operands), default=0)
+        depth = self._longest(known[value] for value in operation.operands)
         for region, rate in zip(operation.regions, rates, strict=True):
             with self._inside():
                 results = self._block(region.blocks[0], dict(known), times * rate, calls)
             if rate:
-                depth = max([depth, *(array.depth for array in results)])
+                depth = max(depth, self._longest(results))
         self.timeline.now += 1
         return [self._new(value, depth) for value in operation.results]
 
@@ -145,7 +148,7 @@ class _Walk:
         """Returns the results of an operation that computes or moves numbers."""
         name = operation.name.partition(".")[2]
         steps = max(1, cost.rows_in_order(operation)) if self._cost(operation) else 0
-        depth = max((array.depth for array in operands), default=0) + steps
+        depth = self._longest(operands) + steps
         if name in _VIEWS and not steps:
             return operands[: len(operation.results)]
         if name in _APART:
@@ -173,9 +176,13 @@ class _Walk:
         return made
 
     def _new(self, value: Any, depth: int = 0, *, kept: bool = True, replaces: Sequence[Array] = ()) -> Array:
-        array = Array(stablehlo.tensor_bytes(value), self.timeline, depth, kept, replaces=list(replaces))
+        array = Array(stablehlo.tensor_bytes(value), self.timeline, kept, replaces=list(replaces))
+        self.depths[array] = depth
         array.is_float = _is_float(value)
         return array
+
+    def _longest(self, arrays: Iterable[Array]) -> int:
+        return max((self.depths.get(array, 0) for array in arrays), default=0)
 
     def _given(self, values: Any) -> Arrays:
         """Returns the arrays that are there when a piece of the program begins."""

@@ -30,7 +30,6 @@ class Array:
     Attributes:
         size: Its bytes.
         home: The timeline on which it appears.
-        depth: The number of operations that had to be computed one after another.
         kept: Whether it has to exist in memory.
         given: Whether it is there when the timeline begins: an input, or what a loop carries.
         sources: The arrays from which it is computed, with the bytes of each that this reads.
@@ -42,7 +41,6 @@ class Array:
 
     size: int
     home: Timeline
-    depth: int = 0
     kept: bool = False
     given: bool = False
     sources: list[tuple["Array", int]] = field(default_factory=list)

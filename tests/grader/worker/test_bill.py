@@ -97,3 +97,11 @@ def test_the_arrays_of_a_branch_end_with_it():
 
     matrix = 4 * 64 * 64
     assert 2 * matrix <= peak(either, x=(64, 64)) < 2.1 * matrix
+
+
+def test_what_a_loop_only_reads_is_there_before_its_first_turn():
+    def loop(x: Any) -> Any:
+        y = jnp.tanh(jnp.tanh(jnp.tanh(x)))
+        return jax.lax.fori_loop(0, 5, lambda _, z: z + y, x)
+
+    assert figures(loop, x=(16,))["chain"] == 3 + 5
