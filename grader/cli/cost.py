@@ -73,8 +73,8 @@ def cost(
 def records_(folder: str | None, word: str | None, as_json: bool) -> None:
     """Show the lowest costs of your programs.
 
-    Records are those of programs that passed and that `grade cost` has counted. With NN, all figures of one problem, and
-    its front: a program that lowers one figure by raising another is a record, too.
+    Records are those of programs that passed and that `grade cost` has counted. With NN, all figures of one problem,
+    and its front: a program that lowers one figure by raising another is a record, too.
     """
     from grader.cost import compare, records, records_text
 
@@ -115,7 +115,7 @@ def _chosen(
         yield _Counted(problem, _read(problem, attempt.file), attempt)
         return
     if given is None or len(words) != 1:
-        raise UsageError("Name the file and the arguments: `grade cost --entry f file.py --args \"x: f32[1024,64]\"`.")
+        raise UsageError('Name the file and the arguments: `grade cost --entry f file.py --args "x: f32[1024,64]"`.')
     from grader.cost import function
 
     with function.as_problem(entry, given) as problem:

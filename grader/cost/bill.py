@@ -112,12 +112,14 @@ def count(problem: Problem, submission: Submission, workers: Workers) -> Bill | 
     if run is None:
         return Uncounted()
     submission = named(problem, submission)
-    sessions = [Session(problem, workers.worker(submission_.job(problem)), problem.timeout) for _ in range(2)]
+    worker, witness = (
+        Session(problem, workers.worker(submission_.job(problem)), problem.timeout) for _ in ("traces", "counts")
+    )
     try:
-        return _counted(*sessions, submission, *run)
+        return _counted(worker, witness, submission, *run)
     finally:
-        for session in sessions:
-            session.worker.close()
+        worker.worker.close()
+        witness.worker.close()
 
 
 def named(problem: Problem, submission: Submission) -> Submission:

@@ -38,6 +38,15 @@ class Known:
         """Those of the other styles."""
         return [figures for name, figures in self.programs.items() if name != REFERENCE]
 
+    def counted_otherwise(self, bill: Bill) -> str:
+        """Returns a sentence if these programs were counted with another version of JAX than a bill; else nothing."""
+        if self.counted_with in ("", bill.counted_with):
+            return ""
+        return (
+            f"The other programs were counted with {self.counted_with}, this one with {bill.counted_with}: the same "
+            "code may be traced to slightly different programs."
+        )
+
 
 def known(problem: Problem) -> Known:
     """Returns the figures that come with a problem; none if it has no such file. Raises CourseError."""
@@ -63,7 +72,9 @@ def write(problem: Problem, workers: Workers) -> Path | None:
     path = problem.folder / FILE
     versions = {bill.counted_with for bill in found.values()}
     figures = {name: bill.figures for name, bill in found.items()}
-    path.write_text(json.dumps({"counted_with": versions.pop(), "programs": figures}, indent=1) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps({"counted_with": versions.pop(), "programs": figures}, indent=1) + "\n", encoding="utf-8"
+    )
     return path
 
 
@@ -147,7 +158,9 @@ def explained(bill: Bill, others: Known) -> str:
         line = max(masked, key=lambda each: each.products)
         shape = " × ".join(map(str, line.masked))
         return f"{text} Line {line.line} multiplies all of {shape} numbers, and a mask hides a part of them afterwards."
-    line = max((each for each in bill.lines if each.file), key=lambda each: _of(each, kind), default=Line("", 0, 0, 0, 0))
+    line = max(
+        (each for each in bill.lines if each.file), key=lambda each: _of(each, kind), default=Line("", 0, 0, 0, 0)
+    )
     share = _of(line, kind) / max(1, bill.figures[kind])
     return f"{text} Line {line.line} has {share:.0%} of them." if line.file else text
 

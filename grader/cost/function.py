@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 NAME = "p00_function"
-DTYPES = {"f32": "float32", "f16": "float16", "i32": "int32", "i8": "int8", "u32": "uint32", "u8": "uint8", "bool": "bool"}
+DTYPES = {
+    "f32": "float32",
+    "f16": "float16",
+    "i32": "int32",
+    "i8": "int8",
+    "u32": "uint32",
+    "u8": "uint8",
+    "bool": "bool",
+}
 EXAMPLE = "x: f32[1024,64], n: 3"
 _ARRAY = re.compile(r"(\w+)\[([\d,\s]*)\]")
 Argument = tuple[str, tuple[int, ...]] | bool | int | float | str

@@ -12,8 +12,6 @@ from grader.course.log import Entry
 from grader.course.workspace import Workspace
 from grader.problem import Problem
 
-KIND = "counted"  # of entries of the log
-
 
 @dataclass(frozen=True)
 class Counted:
@@ -39,13 +37,13 @@ def counted(entries: Iterable[Entry], problem: Problem) -> list[Counted]:
     """Returns the attempts at a problem that were counted on the run that is counted now, the oldest first."""
     own = [entry for entry in entries if entry.problem == problem.name]
     passed = {entry.text("digest") for entry in own if entry.kind == "graded" and entry.text("verdict") == "PASS"}
-    about = bill_.described(problem) if any(entry.kind == KIND for entry in own) else ""
+    about = bill_.described(problem) if any(entry.kind == log.COUNTED for entry in own) else ""
     found = []
     for entry in own:
         figures = entry.facts.get("figures")
-        if entry.kind == KIND and entry.text("run") == about and isinstance(figures, dict):
-            sound = {each.name: figures.get(each.name) for each in COMPARED}
-            if all(type(value) is int and value >= 0 for value in sound.values()):
+        if entry.kind == log.COUNTED and entry.text("run") == about and isinstance(figures, dict):
+            sound = {name: value for name, value in figures.items() if type(value) is int and value >= 0}
+            if all(each.name in sound for each in COMPARED):
                 found.append(Counted(entry, sound, entry.text("digest") in passed))
     return found
 
@@ -75,7 +73,7 @@ def note(space: Workspace, problem: Problem, bill: Bill, digest: str) -> str:
     if any(each.figures == figures for each in known):
         return ""
     run = bill_.described(problem)
-    space.note(log.entry(KIND, problem.name, digest=digest, run=run, figures=figures, jax=bill.counted_with))
+    space.note(log.entry(log.COUNTED, problem.name, digest=digest, run=run, figures=figures, jax=bill.counted_with))
     return said([each for each in before if each.passed], counted(space.entries(), problem)[-1])
 
 

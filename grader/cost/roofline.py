@@ -46,6 +46,4 @@ def machines() -> tuple[Machine, ...]:
 
 def times(figures: Figures) -> list[Times]:
     """Returns the times of a program on each machine."""
-    return [
-        Times(each, WORK.of(figures) / each.rate, TRAFFIC.of(figures) / each.bandwidth) for each in machines()
-    ]
+    return [Times(each, WORK.of(figures) / each.rate, TRAFFIC.of(figures) / each.bandwidth) for each in machines()]

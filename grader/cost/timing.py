@@ -56,9 +56,7 @@ def time(problem: Problem, submission: Submission, workers: Workers) -> Timing |
     sources = [submission]
     if catalog.has_solution(problem):
         sources.append(submission_.reference(problem))
-    sessions = [
-        Session(problem, workers.worker(submission_.job(problem)), PATIENCE * problem.timeout) for _ in sources
-    ]
+    sessions = [Session(problem, workers.worker(submission_.job(problem)), PATIENCE * problem.timeout) for _ in sources]
     try:
         for session, source in zip(sessions, sources, strict=True):
             if failure := session.load("", source):
@@ -72,7 +70,9 @@ def time(problem: Problem, submission: Submission, workers: Workers) -> Timing |
             rounds = [[_repeated(session, check, case, again) for session in sessions] for _ in range(ROUNDS)]
             seconds = [median(column) for column in zip(*rounds, strict=True)]
         counts = [_counted(check, outcome) for outcome, _ in first]
-        return Timing(check.name, seconds[0], *(seconds[1:] or [None]), counts[0], (counts[1:] or [{}])[0])
+        if len(sources) == 1:
+            return Timing(check.name, seconds[0], None, counts[0], {})
+        return Timing(check.name, seconds[0], seconds[1], counts[0], counts[1])
     finally:
         for session in sessions:
             session.worker.close()

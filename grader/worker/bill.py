@@ -284,9 +284,7 @@ def bill(execution: "Execution") -> Any:
         "chain": walk.chain,
         "collectives": math.ceil(sum(each.times for each in sent)),
         "sent_bytes": math.ceil(sum(each.times * each.size for each in sent)),
-        "hops": math.ceil(
-            sum(each.times * each.hops(devices) for each in sent if each.kind == "collective-permute")
-        ),
+        "hops": math.ceil(sum(each.times * each.hops(devices) for each in sent if each.kind == "collective-permute")),
     }
     text = json.dumps({"figures": figures, "lines": list(_by_line(walk))})
     return np.frombuffer(text.encode(), np.uint8)

@@ -130,6 +130,8 @@ def test_a_backward_pass_of_its_own_has_its_own_lines(fork_server: ForkServer):
 
 def test_code_that_does_not_run_is_no_bill(fork_server: ForkServer):
     problem = catalog.find("02")
-    result = bill.count(problem, Submission("own.py", {problem.name: "def causal_attention(q, k, v): return w"}), fork_server)
+    result = bill.count(
+        problem, Submission("own.py", {problem.name: "def causal_attention(q, k, v): return w"}), fork_server
+    )
     assert isinstance(result, Uncounted)
     assert "NameError" in result.sentence()
