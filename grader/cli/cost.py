@@ -13,6 +13,7 @@ import click
 from commandline import terminal
 from commandline.errors import UsageError
 from grader.cli.grading import Attempt, fork_server
+from grader.cli.play import html_option
 from grader.course import catalog, workspace
 from grader.problem import Problem
 
@@ -34,10 +35,17 @@ class _Counted:
 @click.option("--entry", metavar="NAME", help="Count this function of FILE, which is for no problem.")
 @click.option("--args", "given", metavar="TEXT", help='Arguments of that function, such as "x: f32[1024,64], n: 3".')
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
+@html_option("Also write it as a web page.")
 @click.option("--ship", is_flag=True, help="For authors: write the figures of the reference and of the other styles.")
 @click.pass_obj
 def cost(
-    folder: str | None, words: tuple[str, ...], entry: str | None, given: str | None, as_json: bool, ship: bool
+    folder: str | None,
+    words: tuple[str, ...],
+    entry: str | None,
+    given: str | None,
+    as_json: bool,
+    html: Path | None,
+    ship: bool,
 ) -> None:
     """Count what your program for problem NN costs.
 
@@ -58,6 +66,12 @@ def cost(
             earlier = records.counted(attempt.space.entries(), problem) if attempt and attempt.own else []
             statement = Statement.of(problem, source, server, [each.figures for each in earlier])
         click.echo(json.dumps(statement.encode(), ensure_ascii=False) if as_json else statement.text())
+        if html:
+            from commandline import files
+            from grader.cost import page
+
+            files.write(html, page.document(statement))
+            terminal.echo(f"new   {html}", err=True)
         if attempt and attempt.own and statement.bill and attempt.space.folder.is_dir():
             news = records.note(attempt.space, problem, statement.bill, attempt.digest)
             if news and not as_json:

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from math import prod
 from typing import Any
@@ -91,6 +92,7 @@ def run_of(problem: Problem) -> tuple[Check, Case] | None:
     return max(named or runs, key=lambda run: (_size(run[1]), "wrt" in run[0].options), default=None)
 
 
+@cache
 def described(problem: Problem) -> str:
     """Returns in words the run that a bill is about. Empty if the problem has no program."""
     run = run_of(problem)

@@ -66,7 +66,7 @@ def known(problem: Problem) -> Known:
 def write(problem: Problem, workers: Workers) -> Path | None:
     """Writes the figures of the reference and of the other styles, as far as they can be counted. Returns the path, or
     None if there are none. Raises CourseError if there is no reference."""
-    found = {name: bill for name, source in _programs(problem).items() if (bill := _bill(problem, source, workers))}
+    found = {name: bill for name, source in programs(problem).items() if (bill := _bill(problem, source, workers))}
     if not found:
         return None
     path = problem.folder / FILE
@@ -78,7 +78,8 @@ def write(problem: Problem, workers: Workers) -> Path | None:
     return path
 
 
-def _programs(problem: Problem) -> dict[str, Submission]:
+def programs(problem: Problem) -> dict[str, Submission]:
+    """Returns the reference and the correct programs in other styles, as submissions by name."""
     found = {REFERENCE: submission_.reference(problem)}
     for path in catalog.styles(problem):
         sources = imports.with_imports(problem.name, catalog.text_of(path), catalog.references(problem))

@@ -5,11 +5,17 @@ from pathlib import Path
 from grader.cost import compare, layout, roofline
 from grader.cost.statement import Statement
 from grader.cost.terminal import render_timing, seconds
+from grader.course.selection import selected
 from grader.report import html_report
 
 _HERE = Path(__file__).parent
 STYLE = _HERE.joinpath("cost.css").read_text(encoding="utf-8")
 """The style of a statement, beside that of reports."""
+
+
+def document(statement: Statement) -> str:
+    """Returns a whole page with a statement, which needs no other file."""
+    return html_report.page(statement.title, selected().title, article(statement), html_report.STYLE + STYLE)
 
 
 def article(statement: Statement) -> str:

@@ -36,8 +36,10 @@ class Counted:
 def counted(entries: Iterable[Entry], problem: Problem) -> list[Counted]:
     """Returns the attempts at a problem that were counted on the run that is counted now, the oldest first."""
     own = [entry for entry in entries if entry.problem == problem.name]
+    if not any(entry.kind == log.COUNTED for entry in own):
+        return []
     passed = {entry.text("digest") for entry in own if entry.kind == "graded" and entry.text("verdict") == "PASS"}
-    about = bill_.described(problem) if any(entry.kind == log.COUNTED for entry in own) else ""
+    about = bill_.described(problem)
     found = []
     for entry in own:
         figures = entry.facts.get("figures")
