@@ -126,7 +126,7 @@ class _Batch:
         explained = self._explained(written) if self.options.show_cases else {}
         yield from written.write_feedback(explained, self.participants)
         if self.options.records:
-            yield from cost_records.write(self.store)
+            yield from cost_records.write(self.store, self.seed)
         yield written.verdicts()
 
     def _identify(self) -> Iterator[str]:

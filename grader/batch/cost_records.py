@@ -1,6 +1,7 @@
 """The records of a class: what the programs that passed cost, under names that learners chose for this page.
 
-Only files with such a name in their head are on it, and nothing else of the learner. No row has a rank.
+Only files with such a name in their head are on it, and nothing else of the learner. No row has a rank. The programs are
+counted on a case that they were graded on, so that none can do less there.
 """
 
 import re
@@ -12,12 +13,13 @@ from pathlib import Path
 from commandline import files
 from grader.batch.records import StoredAttempt
 from grader.batch.store import Store
-from grader.cost import bill, compare
+from grader.cost import bill
 from grader.cost.bill import Bill
 from grader.cost.figures import COMPARED, PEAK, WORK, Figure, Figures
 from grader.course import catalog
 from grader.course.selection import selected
 from grader.isolation.sandbox import ForkServer
+from grader.judge import submission as submission_
 from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
 from grader.problem import Problem
@@ -45,8 +47,9 @@ def pseudonym(text: str) -> str:
     return next((each[1] for each in found), "")
 
 
-def write(store: Store) -> Iterator[str]:
-    """Counts the programs of those who want it, and writes the page. Yields its path, or why there is none."""
+def write(store: Store, seed: int) -> Iterator[str]:
+    """Counts the programs of those who want it, and writes the page. Yields its path, or why there is none. `seed` is
+    that of the gradings."""
     chosen: dict[str, list[tuple[str, StoredAttempt]]] = {}
     for record in store.records():
         name = pseudonym(record.source)
@@ -61,16 +64,16 @@ def write(store: Store) -> Iterator[str]:
     with closing(ForkServer()) as server:
         for problem_name, some in sorted(chosen.items()):
             problem = catalog.load(problem_name)
+            programs = [(name, Submission(attempt.file, attempt.sources)) for name, attempt in some]
+            programs.append(("the reference", submission_.reference(problem)))
             counted = [
                 (name, result.figures)
-                for name, attempt in some
-                if isinstance(result := bill.count(problem, Submission(attempt.file, attempt.sources), server), Bill)
+                for name, source in programs
+                if isinstance(result := bill.count(problem, source, server, seed), Bill)
             ]
-            if counted:
-                if reference := compare.known(problem).reference:
-                    counted.append(("the reference", reference))
+            if run := bill.run_of(problem, seed):
                 used = [figure for figure in COMPARED if any(figure.of(figures) for _, figures in counted)]
-                shown.append((problem, bill.described(problem), used, rows(counted)))
+                shown.append((problem, run[0].name, used, rows(counted)))
     template = html_report.environment(_HERE).get_template("cost_records.jinja")
     path = store.folder / FILE
     title = "What your programs cost"

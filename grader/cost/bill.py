@@ -80,11 +80,11 @@ class Uncounted:
         return self.failure.sentence() if self.failure else "; ".join(self.notes)
 
 
-def run_of(problem: Problem) -> tuple[Check, Case] | None:
+def run_of(problem: Problem, seed: int = 0) -> tuple[Check, Case] | None:
     """Returns the run of a problem that a bill is about: the one that its definition names, or the one with the largest
-    case, with gradients if there are any. None if the problem has no program."""
+    case, with gradients if there are any. None if the problem has no program. `seed` draws the cases."""
     runs = [
-        (check, max(cases.draw(problem, check.cases, 0), key=_size))
+        (check, max(cases.draw(problem, check.cases, seed), key=_size))
         for check in problem.checks
         if not (check.read or check.saved_by or check.partner or check.cpu_seconds or check.probe in OTHER_PROBES)
     ]
@@ -108,9 +108,9 @@ def _size(case: Case) -> int:
     return prod(case.sizes.values())
 
 
-def count(problem: Problem, submission: Submission, workers: Workers) -> Bill | Uncounted:
+def count(problem: Problem, submission: Submission, workers: Workers, seed: int = 0) -> Bill | Uncounted:
     """Returns the bill of a submission, which a worker traces and a witness counts. Raises WorkerStartError."""
-    run = run_of(problem)
+    run = run_of(problem, seed)
     if run is None:
         return Uncounted()
     submission = named(problem, submission)
