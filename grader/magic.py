@@ -5,6 +5,7 @@
     %%grade 01           grade the cell below; `%grade 01` grades what the cells before have defined
     %hint 01             the next hint
     %play 01 [TEXT]      see the cell that was graded last at work in a trained model
+    %%cost 01            count what the cell below costs; `%%cost f x: f32[1024,64]` counts a function of it
     %progress            the problems, with points and your progress
 
 `%grade` also runs the other commands for learners, such as `%grade next` and `%grade doctor`.
@@ -25,11 +26,16 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
+import click
+
 from commandline import files, invocation
 from commandline.errors import CommandError, UsageError
 from commandline.invocation import as_typed
 from commandline.text import counted
 from grader.cli import doctor, learner
+from grader.cost import function
+from grader.cost import page as cost_page
+from grader.cost.statement import Statement
 from grader.course import catalog, imports, page, plays, selection, workspace
 from grader.course.workspace import Workspace
 from grader.errors import WorkerStartError
@@ -63,6 +69,7 @@ def load_ipython_extension(ipython: Any) -> None:
     ipython.grade_magics, ipython.grade_replaced = magics, ipython.find_line_magic("page")
     ipython.events.register("post_run_cell", magics.remember)
     ipython.register_magic_function(_friendly(magics.grade), "line_cell", "grade")
+    ipython.register_magic_function(_friendly(magics.cost), "cell", "cost")
     lines = {"page": magics.page, "hint": magics.hint, "play": magics.play, "progress": magics.progress}
     old_names = {"grade_page": magics.page, "grade_hint": magics.hint}
     for name, magic in (lines | old_names).items():
@@ -184,6 +191,27 @@ class _Magics:
         end = performance.ending()
         if end != Ending():
             _display_exhibits([], end)
+
+    def cost(self, line: str, cell: str) -> None:
+        """Counts what the cell costs, with the definitions of the cells before: `%%cost NN` for a problem, or `%%cost f
+        x: f32[1024,64], n: 3` for the function `f` with these arguments."""
+        word, _, given = line.strip().partition(" ")
+        if not given:
+            self._count(catalog.find(_number(line)), cell)
+            return
+        with function.as_problem(word, given) as problem:
+            self._count(problem, cell)
+
+    def _count(self, problem: Problem, cell: str) -> None:
+        text = notebook.of_session(self._cells, cell, [entry.name for entry in problem.entries])
+        try:
+            modules = submission_.modules_in(self._space.folder if self._space.folder.is_dir() else Path())
+            source = Submission("a cell", imports.with_imports(problem.name, text, modules))
+        except submission_.UnreadableSubmissionError as error:
+            raise UsageError(str(error)) from None
+        statement = Statement.of(problem, source, self._resident)
+        shown = f"<style>{html_report.STYLE}{cost_page.STYLE}</style>{cost_page.article(statement)}"
+        _display(shown, click.unstyle(statement.text()))
 
     def progress(self, line: str) -> None:
         """Shows the problems by part, with points and your progress: `%progress`, or `%progress WORDS`."""

@@ -15,6 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from commandline.errors import CommandError, UsageError
+from grader.cost import page as cost_page
 from grader.course.page import EXPLORABLES
 from grader.report import html_report, markdown_html
 from studio import harness_process
@@ -62,7 +63,7 @@ class _StaticFiles(StaticFiles):
 
 
 def _report_style(_: Request) -> Response:
-    return Response(html_report.STYLE + markdown_html.STYLE, media_type="text/css")
+    return Response(html_report.STYLE + markdown_html.STYLE + cost_page.STYLE, media_type="text/css")
 
 
 def _file(path: Path) -> Callable[[Request], Response]:

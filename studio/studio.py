@@ -16,6 +16,7 @@ from grader.course.workspace import Workspace
 from grader.judge import submission
 from grader.problem import Problem
 from studio import attempt_files, plays
+from studio.costs import Costs
 from studio.events import Events
 from studio.grading import Grading
 from studio.history import History
@@ -35,6 +36,7 @@ class Studio:
         self.grading = Grading(space, self.history, self.events)
         self.plays = Plays(space, self.grading.resident, self.history, self.events)
         self.trials = Trials(space)
+        self.costs = Costs(space, self.grading.resident)
         self._saving = threading.Lock()
 
     @contextlib.asynccontextmanager

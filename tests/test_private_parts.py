@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -106,6 +107,39 @@ def test_programs_as_bytes():
     assert stablehlo.serialized(stablehlo.parsed(module)) == module
     exported = [jax.export.export(jax.jit(each))(X.spec()).mlir_module_serialized for each in (one, other)]
     assert exported[0] != exported[1]
+
+
+CUSTOM = """
+import jax, jax.numpy as jnp
+
+@jax.custom_vjp
+def sine(x):
+    return jnp.sin(x)
+
+def forward(x):
+    return jnp.sin(x), x
+
+def backward(x, slope):
+    return (slope * jnp.cosh(x),)
+
+sine.defvjp(forward, backward)
+"""
+
+
+def test_lines_of_the_source():
+    file: dict[str, Any] = {}
+    exec(compile(CUSTOM, "custom.py", "exec"), file)
+
+    def program(x):
+        return {"y": jax.grad(lambda x: jnp.sum(file["sine"](x)))(x)}
+
+    def places(module):
+        return {place for each in stablehlo.operations(stablehlo.parsed(module)) for place in stablehlo.places(each)}
+
+    with stablehlo.keeping_places(["custom.py"]):
+        kept = trace(program, X).module
+    assert ("custom.py", "backward", 12) in places(kept)
+    assert places(trace(program, X).module) == set()
 
 
 def test_programs_as_objects():

@@ -15,6 +15,7 @@ from commandline.problem_name import ProblemName
 from commandline.progress import progress
 from commandline.text import counted, one_line
 from grader.batch import (
+    cost_records,
     deadlines,
     feedback,
     groups,
@@ -124,6 +125,8 @@ class _Batch:
         yield from written.write_summary()
         explained = self._explained(written) if self.options.show_cases else {}
         yield from written.write_feedback(explained, self.participants)
+        if self.options.records:
+            yield from cost_records.write(self.store, self.seed)
         yield written.verdicts()
 
     def _identify(self) -> Iterator[str]:

@@ -33,6 +33,7 @@ class BatchOptions:
         without: The files that an earlier batch had and this one must not use.
         regrade_checks: Pairs of a problem and one of its checks, to grade again for everybody.
         known: Folders or archives of solutions that learners can have found.
+        records: Whether to write the page with the records of the class.
         reveal: How much pages and reports reveal to learners; None means as in the last batch.
         reveal_after_due: How much they reveal after the due date; None means as in the last batch.
     """
@@ -57,5 +58,6 @@ class BatchOptions:
     without: tuple[str, ...] = ()
     regrade_checks: tuple[tuple[str, str], ...] = ()
     known: tuple[Path, ...] = ()
+    records: bool = False
     reveal: Reveal | None = None
     reveal_after_due: Reveal | None = None

@@ -16,7 +16,7 @@ from commandline import terminal
 from commandline.errors import CommandError, UsageError
 from commandline.progress import working
 from grader.cli import play, teacher
-from grader.course import catalog, workspace
+from grader.course import catalog, log, workspace
 from grader.course.workspace import Workspace
 from grader.judge.options import GradeOptions
 from grader.problem import Problem
@@ -97,8 +97,19 @@ class Attempt:
                 terminal.echo(f"grade: could not save your progress: {error}", err=True)
         elif verdict.verdict == "PASS" and not machine_readable:
             terminal.echo(f"Not recorded: your progress is about {self.space.file(self.problem)}.", err=True)
+        if self.own and verdict.verdict == "PASS" and not machine_readable:
+            terminal.echo(self._cost())
         if verdict.verdict != "PASS" and not machine_readable and (other := self._mixed_up()):
             terminal.echo(other, err=True)
+
+    def _cost(self) -> str:
+        """Returns a sentence on what the file costs, as the log has it: nothing is counted now."""
+        for entry in reversed(self.space.entries()):
+            figures = entry.facts.get("figures")
+            if (entry.kind, entry.problem, entry.text("digest")) == (log.COUNTED, self.problem.name, self.digest):
+                work = figures.get("work") if isinstance(figures, dict) else None
+                return f"It takes {work:,} scalar operations." if type(work) is int else ""
+        return f"`grade cost {self.problem.label}` counts what it costs."
 
     def _mixed_up(self) -> str:
         """Returns a sentence on the file that may have been meant instead of this one: another problem's, or one beside

@@ -15,6 +15,7 @@ from commandline.text import counted
 from grader.cli import (
     author,
     book,
+    cost,
     course,
     editors,
     explore,
@@ -57,7 +58,7 @@ class Grade(Commands):
             "certificate",
             "book",
         ),
-        "See": ("play", "try", "repl"),
+        "See": ("play", "cost", "records", "try", "repl"),
         "Practise": ("review", "hunt"),
         "Teach": ("pack", "export", "batch", "results", "push"),
         "Author": ("new", "verify", "course"),
@@ -166,9 +167,7 @@ def show(folder: str | None, word: str, pitfalls: bool) -> None:
         end = f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`."
     attempted = space.progress().get(problem.name, log.Progress()).attempted
     text = page.as_text(page.without_hints(problem), all_pitfalls=pitfalls or attempted)
-    terminal.page(f"{terminal.markdown(text)}
-{terminal.fitted(end)}
-")
+    terminal.page(f"{terminal.markdown(text)}\n{terminal.fitted(end)}\n")
 
 
 @main.command()
@@ -248,6 +247,7 @@ for command in (
     *hunt.COMMANDS,
     *explore.COMMANDS,
     *play.COMMANDS,
+    *cost.COMMANDS,
     *editors.COMMANDS,
     *author.COMMANDS,
     *book.COMMANDS,

@@ -117,6 +117,9 @@ REVEALS = ("verdict", "idea", "advice")
     help="What they tell learners whose due date is over [default: the same].",
 )
 @click.option(
+    "--records", is_flag=True, help="Also write a page with what passed programs cost, for those who chose a pseudonym."
+)
+@click.option(
     "--hunts", is_flag=True, help="Mark the hunts of `grade pack --hunts` instead, with its --problems and --seed-file."
 )
 @click.option(

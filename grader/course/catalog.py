@@ -149,6 +149,8 @@ def _mistakes(problem: Problem) -> Iterator[str]:
     """Yields a complaint on each name that the definition uses but does not define: entries, arguments, cases,
     checks."""
     entries = {entry.name: entry for entry in problem.entries}
+    if problem.bill and problem.bill not in {check.name for check in problem.checks}:
+        yield f"`bill` names the check {problem.bill!r}, which does not exist"
     for check in problem.checks:
         options, entry = check.options, entries.get(check.options.get("entry", ""))
         wrt = options.get("wrt")

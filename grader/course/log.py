@@ -31,6 +31,8 @@ _LONG_AGO = "1970-01-01T00:00:00.000000Z"  # of old progress without a date
 # Kinds of entries. `taken` is a row of an old file, and `started` names the course and the pages that were written.
 # `scored` is the score of an open task. All other kinds belong to `grader.practice`.
 PROGRESS = ("graded", "hints", "fix", "gave up", "taken")
+COUNTED = "counted"
+"""The kind of an entry with what a program costs; see `grader.cost.records`."""
 
 
 @dataclass(frozen=True)

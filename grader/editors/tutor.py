@@ -14,6 +14,7 @@ from commandline.errors import UsageError
 from commandline.invocation import as_typed
 from commandline.text import counted
 from grader import exhibits
+from grader.cost.statement import Statement
 from grader.course import assistants, catalog, log, page, plays
 from grader.course.log import Progress
 from grader.course.workspace import Workspace
@@ -130,6 +131,20 @@ class Tutor:
         ended = "The learner's code ended it early." if performance.failure else "Nothing in it counts for a verdict."
         body = _fence("what the learner's file did in a trained model", "\n\n".join(parts))
         return f"Play of problem {problem.label}, {problem.title}. {ended}\n\n{body}"
+
+    def cost(self, word: str) -> str:
+        """Counts what the learner's file costs, by kind and by line, beside other correct programs."""
+        problem, file = self._file(word)
+        try:
+            source = submission.read(problem, file, self._space.modules)
+        except submission.UnreadableSubmissionError as error:
+            return _fence("why there is nothing to count", str(error))
+        with self._working, grade_file.fork_server() as fork_server:
+            statement = Statement.of(problem, source, fork_server)
+        return "\n\n".join([
+            f"{statement.title}. Nothing in it counts for a verdict.",
+            _fence("what the learner's program costs", click.unstyle(statement.text())),
+        ])  # fmt: skip
 
     def progress(self) -> str:
         """Reports what the learner has done so far: points, hints, named misconceptions, days."""

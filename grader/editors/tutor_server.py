@@ -64,6 +64,11 @@ def server(space: Workspace) -> MCPServer:
         `text`."""
         return tutor.play(str(problem), text)
 
+    def cost(problem: str | int) -> str:
+        """Count what the learner's file costs: operations by kind and line, memory, and other correct programs
+        beside it."""
+        return tutor.cost(str(problem))
+
     def progress() -> str:
         """Read what the learner has done so far: points, hints, and the misconceptions that were named."""
         return tutor.progress()
@@ -72,7 +77,7 @@ def server(space: Workspace) -> MCPServer:
         """List the reviews of passed problems that are due today, and the dates of the next ones."""
         return tutor.due_reviews()
 
-    for answer in (list_problems, read_page, explain_check, progress, due_reviews):
+    for answer in (list_problems, read_page, explain_check, cost, progress, due_reviews):
         tool(answer, _READS)
     for answer in (grade, next_hint, play):
         tool(answer, _RECORDS)

@@ -93,7 +93,7 @@ def _make_plain(parsed: Any) -> None:
 def runs(module: Any, counters: Sequence[int]) -> Iterator[Run]:
     """Yields every operation of a parsed program outside of reducers, and how often it ran. `counters` are those of a
     run."""
-    first = _first_counters(module)
+    first = first_counters(module)
     functions = stablehlo.functions(module)
     times = dict.fromkeys(functions, 0) | {"main": 1}
 
@@ -127,7 +127,7 @@ def rates(module: Any, counters: Sequence[int]) -> dict[str, list[Fraction]]:
 
     The keys are the names in a program that was compiled with counters.
     """
-    first, found = _first_counters(module), {}
+    first, found = first_counters(module), {}
     for run in runs(module, counters):
         if run.operation in first:
             number = first[run.operation]
@@ -136,7 +136,7 @@ def rates(module: Any, counters: Sequence[int]) -> dict[str, list[Fraction]]:
     return found
 
 
-def _first_counters(module: Any) -> dict[Any, int]:
+def first_counters(module: Any) -> dict[Any, int]:
     """Returns the number of the first counter of each loop and branch, in the order of the operations of a parsed
     module."""
     first, used = {}, 0
@@ -154,7 +154,7 @@ class _Instrumented:
     """A parsed module into which counters are put. Its context is entered."""
 
     def __init__(self, module: Any) -> None:
-        first = _first_counters(module)
+        first = first_counters(module)
         for operation, number in first.items():  # Python's operations lose their identity when others are erased
             operation.attributes[NAME] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
         self.functions = stablehlo.functions(module)

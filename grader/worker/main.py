@@ -40,7 +40,7 @@ from grader.problem import Case, Problem
 from grader.wire.channel import ChannelError, Frame, receive, send
 from grader.wire.clock import Clock
 from grader.wire.program import CASE, FILE, decode
-from grader.worker import exceptions, probes
+from grader.worker import exceptions, probes, stablehlo
 from grader.worker.files import packed, remove_folders, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
 from grader.worker.subject import Reading, Say, Subject, static
@@ -282,7 +282,9 @@ class WorkerState:
                 raise UntraceableError("")
             subject.eager = False
             key = (fields["variant"], fields["probe"], json.dumps(fields["options"], sort_keys=True), static(case))
-            with jax.disable_jit(False):  # a file may have left it on, and a loop that it unrolls cannot be measured
+            places = fields.get("places") and stablehlo.keeping_places(self.sources.filenames.values())
+            # A file may have left it on, and a loop that it unrolls cannot be measured
+            with jax.disable_jit(False), places or contextlib.nullcontext():
                 reading = self.readings.get(key) or probe()
             if mode == "both":  # programs of references are kept, because many cases have the same shapes
                 self.readings[key] = reading

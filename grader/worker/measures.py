@@ -15,6 +15,7 @@ import numpy as np
 from grader.problem import PROGRAM, Case
 from grader.wire.program import Program
 from grader.worker import cost, counting, stablehlo
+from grader.worker.bill import bill
 from grader.worker.collectives import FEW, Collective, collectives
 
 SMALL_ONES = 128  # bytes of all small arrays of collectives together: sums of a loss, a count and the like
@@ -380,6 +381,7 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "donated": _donated,
     "carried_bytes": _carried_bytes,
     "cache_bytes": _cache_bytes,
+    "bill": bill,
 }
 """The measures of a program by name. Each returns a number, or numbers by name."""
 

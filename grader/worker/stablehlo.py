@@ -7,16 +7,17 @@ modules.
 import contextlib
 import functools
 import graphlib
+import inspect
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
 import jax
 import jax.extend
 import numpy as np
-from jax._src import core, dispatch, sharding_impls
+from jax._src import core, dispatch, sharding_impls, source_info_util
 from jax._src.export import _export
 from jax._src.interpreters import mlir
 from jax._src.lax import lax
@@ -28,6 +29,8 @@ from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]
 
 _MAIN = "main"
 _CONSTANT = "stablehlo.constant"
+_PLACES = "at:"  # begins the name of a location that holds places
+_FRAME = re.compile(r'"([^"(|,]*)"\("([^"/|,]+)":(\d+)')  # a function, a file and a line of a traceback
 
 
 @contextlib.contextmanager
@@ -93,9 +96,61 @@ def exporting() -> Iterator[None]:
         yield
 
 
+_kept: frozenset[str] = frozenset()  # the files whose places stay in exported modules
+
+
+@contextlib.contextmanager
+def keeping_places(files: Iterable[str]) -> Iterator[None]:
+    """Keeps in modules that are exported within the context, for each operation, the lines of `files` that it comes
+    from; see `places`. For programs that are only explained: equal programs are then no longer equal bytes."""
+    global _kept
+    before = jax.config.jax_traceback_in_locations_limit  # type: ignore[attr-defined]
+    known: Any = source_info_util.current
+    _kept = frozenset(files)
+
+    def current() -> Any:
+        """JAX gives a whole backward pass the place of the forward one, also where it runs a function of the file."""
+        frame, inside = inspect.currentframe(), False
+        while frame and not frame.f_code.co_name.startswith("backward_pass"):
+            inside = inside or frame.f_code.co_filename in _kept
+            frame = frame.f_back
+        found = known()
+        return found.replace(traceback=xla_client.Traceback.get_traceback()) if frame and inside else found
+
+    jax.config.update("jax_traceback_in_locations_limit", 100)  # type: ignore[no-untyped-call]
+    try:
+        with patch.object(source_info_util, "current", current):
+            yield
+    finally:
+        _kept = frozenset()
+        jax.config.update("jax_traceback_in_locations_limit", before)  # type: ignore[no-untyped-call]
+
+
+Place = tuple[str, str, int]
+"""A file, a function of it and a line."""
+
+
+def places(operation: Any) -> list[Place]:
+    """Returns the places that an operation comes from, each called at the next one. Empty for a module that was
+    exported without them."""
+    found = re.search(rf'"{_PLACES}(.*)"', str(operation.location))
+    rows = [row.split("|") for row in found[1].split(",")] if found else []
+    return [(file, function, int(line)) for file, function, line in rows]
+
+
+def _shorten_locations(module: Any) -> None:
+    for operation in operations(module):
+        frames = _FRAME.findall(str(operation.location))
+        rows = [f"{file}|{function}|{line}" for function, file, line in frames if file in _kept]
+        operation.location = ir.Location.name(_PLACES + ",".join(rows)) if rows else ir.Location.unknown()
+
+
 def _canonical(module: Any) -> bytes:
-    with module.context:
-        strip_locations(module)
+    with module.context, ir.Location.unknown():
+        if _kept:
+            _shorten_locations(module)
+        else:
+            strip_locations(module)
         symbols = ir.SymbolTable(module.operation)
         functions = [op for op in module.body.operations if op.operation.name == "func.func"]
         for number, function in enumerate(functions):

@@ -84,4 +84,5 @@ PROBLEM = Problem(
             "products leave most of a device idle, so the loss is slow. Reshape the rows to (chunks, `chunk`, D).",
         ),
     ),
+    bill="no array of all logits",
 )  # fmt: skip

@@ -64,6 +64,7 @@ PROBLEM = Problem(
             "holds the keys and values of the others.",
         ),
     ),
+    bill="work of one step",
     without={"layers": "each layer is a part of the compiled step: to compile twelve takes a second more, of the same "
         "parts"},
 )  # fmt: skip

@@ -7,6 +7,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from commandline.text import counted
+from grader.cost import records
+from grader.cost.figures import WORK
 from grader.course import catalog
 from grader.course.log import Progress
 from grader.course.workspace import Standing
@@ -30,6 +32,7 @@ class Node:
         is_next: Whether it is the suggested next problem.
         is_due: Whether its review is due.
         picture: The picture of its last exhibit as SVG; empty if there is none.
+        work: The fewest scalar operations of a program that passed; 0 if none was counted.
     """
 
     problem: Problem
@@ -40,6 +43,7 @@ class Node:
     is_next: bool
     is_due: bool
     picture: str
+    work: int
 
     @property
     def kind(self) -> str:
@@ -59,7 +63,7 @@ class Node:
         if self.is_due:
             return "review due"
         if now == self.problem.points:
-            return state
+            return f"{state}, {self.work:,} operations" if self.work else state
         return f"{state}, {now} of {self.problem.points}{best}"
 
 
@@ -90,6 +94,7 @@ def _nodes(studio: Studio) -> list[Node]:
     exhibits, due = studio.history.exhibits(), {memory.problem for memory in reminders.due_memories(studio.space)}
     nodes = list[Node]()
     columns: dict[str, int] = {}
+    entries = studio.space.entries()
     for problem in problems:
         part = catalog.part_of(problem)
         column = columns[part] = columns.get(part, -1) + 1
@@ -98,7 +103,9 @@ def _nodes(studio: Studio) -> list[Node]:
         shown = exhibits.get(str(problem.name))
         picture = exhibits_picture.render(shown) if shown else ""
         standing, is_due = standings[problem.name], str(problem.name) in due
-        nodes.append(Node(problem, len(columns) - 1, column, standing, best, is_next, is_due, picture))
+        lowest = records.best(records.counted(entries, problem)).get(WORK.name)
+        work = lowest.figures[WORK.name] if lowest else 0
+        nodes.append(Node(problem, len(columns) - 1, column, standing, best, is_next, is_due, picture, work))
     return nodes
 
 

@@ -104,6 +104,12 @@ def stop_play(request: Request) -> Response:
     return Response(status_code=202)
 
 
+def cost(request: Request) -> Response:
+    """Counts what the file costs, as it is saved. Returns the statement as HTML."""
+    studio, problem = _of(request)
+    return JSONResponse({"html": studio.costs.count(problem)})
+
+
 def write_trial(request: Request) -> Response:
     """Writes the script that runs the file on the smallest failing case of the last verdict."""
     studio, problem = _of(request)
@@ -239,6 +245,7 @@ routes = [
     Route(f"{_AT}/grade/stop", stop, methods=["POST"]),
     Route(f"{_AT}/play", play, methods=["POST"]),
     Route(f"{_AT}/play/stop", stop_play, methods=["POST"]),
+    Route(f"{_AT}/cost", cost, methods=["POST"]),
     Route(f"{_AT}/trial", write_trial, methods=["POST"]),
     Route(f"{_AT}/trial/run", run_trial, methods=["POST"]),
     Route(f"{_AT}/trial/stop", stop_trial, methods=["POST"]),

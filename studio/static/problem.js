@@ -252,6 +252,19 @@ const play = state.plays && player(path, () => base.digest, linkFrames);
 const isPlayShown = () => state.plays && !$("play").hidden;
 $("consequence").addEventListener("click", () => show("play"));
 
+// ---- What the saved file costs.
+
+$("cost-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  $("cost-button").disabled = true;
+  $("cost-said").textContent = "Counting…";
+  const { status, body } = await send(`${path}/cost`, "POST");
+  $("cost-button").disabled = false;
+  $("cost-button").textContent = "Count again";
+  $("cost-said").textContent = status === 200 ? "Counted on the file as it was saved." : (body?.error ?? "The studio does not answer.");
+  if (status === 200) $("cost-shown").innerHTML = body.html; // escaped by the studio
+});
+
 listen(`${path}/events`, {
   file: onFile,
   grading: onGrading,

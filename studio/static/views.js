@@ -10,7 +10,7 @@ const listeners = [];
 let chosen = "page";
 let result = "verdict"; // the one of the results that was shown last
 
-/** Shows a view: `page`, `code`, `verdict` or `play`. */
+/** Shows a view: `page`, `code`, `verdict`, `play` or `cost`. */
 export function show(view) {
   chosen = view;
   if (isResult(view)) result = view;
@@ -24,7 +24,7 @@ export const onShow = (listener) => listeners.push(listener);
 /** Whether a view can be seen now. */
 export const isShown = (view) => !$(view).hidden && !document.hidden;
 
-const isResult = (view) => view === "verdict" || view === "play";
+const isResult = (view) => ["verdict", "play", "cost"].includes(view);
 
 function arrange() {
   const narrow = NARROW.matches;

@@ -131,3 +131,19 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest
     assert "partial, without namespaces, seccomp. " in said
     assert "do not grade code that you do not trust" in said
     assert 'badge pass">PASS' in shown(graded)
+
+
+def test_the_cost_of_a_cell(tmp_path: Path):
+    function = "def f(x, n):\n    return sum(x @ x.T for _ in range(n))"
+    cells = [
+        LOAD,
+        "import jax.numpy as jnp",
+        f"%%cost f x: f32[64,16], n: 3\n{function}",
+        f"%%cost 07\n{RIGHT}",
+        "%%cost\nx = 1",
+    ]
+    _, _, own, problem, mistake = outputs(tmp_path, cells)
+    assert f"{3 * 2 * 64 * 64 * 16:,}" in shown(own)
+    assert "return sum(x @ x.T for _ in range(n))" in shown(own)
+    assert "Compared with other correct programs" in shown(problem)
+    assert "Name a problem" in printed(mistake)

@@ -68,6 +68,7 @@ def test_every_tool_answers_and_none_shows_a_line_of_a_solution_or_changes_a_fil
         calls += [(name, {"problem": problem.label}) for name in ("read_page", "explain_check")]
         calls += [("next_hint", {"problem": problem.label})] * (len(page.hints(problem)) + 1)
     calls += [("grade", {"problem": "02"}), ("grade", {"problem": "7"}), ("play", {"problem": "02"})]
+    calls += [("cost", {"problem": "02"}), ("cost", {"problem": "7"})]
     calls += [("list_problems", {}), ("progress", {}), ("due_reviews", {})]
     answers = asked(space, *calls)
     assert not [text for failed, text in answers if failed]
@@ -87,6 +88,8 @@ def test_every_tool_answers_and_none_shows_a_line_of_a_solution_or_changes_a_fil
     graded = dict(zip([f"{name} {arguments.get('problem')}" for name, arguments in calls], answers, strict=True))
     assert "PASS, 6 of 6 points" in graded["grade 02"][1]
     assert "attention" in graded["play 02"][1]
+    assert "matrix products" in graded["cost 02"][1]
+    assert ORDER not in FENCE.sub("", graded["cost 7"][1])
     assert "02  Causal attention, one head: 6 of 6 points, passed" in answers[-3][1]
     assert f"1 of {len(catalog.problems())} problems passed" in answers[-2][1]
     assert "02 Causal attention, one head: on " in answers[-1][1]
@@ -176,7 +179,8 @@ def test_the_program_speaks_to_a_client_by_standard_input_and_output(space: Work
             assert "So you are their tutor here" in client.instructions
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert set(tools) == {
-                "list_problems", "read_page", "grade", "next_hint", "explain_check", "play", "progress", "due_reviews"
+                "list_problems", "read_page", "grade", "next_hint", "explain_check", "play", "cost", "progress",
+                "due_reviews",
             }  # fmt: skip
             assert all(tool.description for tool in tools.values())
             assert tools["read_page"].annotations.read_only_hint
