@@ -271,6 +271,7 @@ class Problem:
         forbids: The dotted names of functions, classes and modules of libraries that the problem asks to write. The
             text of a submission must not use them, nor what is below them.
         allows: The exceptions from `forbids`.
+        minutes: The time that a learner takes, as its author estimates it; 0 if unknown.
         bill: The name of the check whose program `grade cost` counts, where it is not the one with the largest case.
         without: The reason for each dimension that no case takes to the size that people meet, by its name.
         folder: The folder of the problem, whose name is the problem's. `grader.course.catalog` fills it in.
@@ -289,6 +290,7 @@ class Problem:
     long_runs: bool = False
     forbids: tuple[str, ...] = ()
     allows: tuple[str, ...] = ()
+    minutes: int = 0
     bill: str = ""
     without: Mapping[str, str] = field(default_factory=dict)
     folder: Path = Path()

@@ -119,7 +119,12 @@ class Grading:
         before = self._space.progress().get(problem.name, Progress()).verdict
         grade_file.remember(self._space, report, graded.digest)
         following = self._space.next_problem(problem) if report.verdict is Verdict.PASS else None
-        return {**encode(report, following), "first": report.verdict is Verdict.PASS and before != Verdict.PASS}
+        done = self._space.finished(problem) if report.verdict is Verdict.PASS else ""
+        return {
+            **encode(report, following),
+            "done": done,
+            "first": report.verdict is Verdict.PASS and before != Verdict.PASS,
+        }
 
 
 def encode_check(result: CheckResult) -> dict[str, Any]:

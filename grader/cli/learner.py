@@ -30,7 +30,7 @@ from grader.cli import (
     teacher,
     watch,
 )
-from grader.course import catalog, log, selection, vscode, workspace
+from grader.course import catalog, log, paths, selection, vscode, workspace
 from grader.course.workspace import Workspace
 from grader.problem import Problem
 
@@ -45,6 +45,7 @@ class Grade(Commands):
         "Learn": (
             "start",
             "next",
+            "path",
             "show",
             "predict",
             "problem",
@@ -68,7 +69,11 @@ class Grade(Commands):
     extensions = "gpt_kata.commands"
 
 
-@click.group(cls=Grade, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.group(
+    cls=Grade,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
 @click.option("--workspace", "folder", metavar="DIR", help="Your workspace [default: the nearest one, or attempts].")
 @click.option(
     "--course",
@@ -93,39 +98,49 @@ def main(ctx: click.Context, folder: str | None, course: str | None, today: date
     ctx.obj = folder
     log.set_today(today.date() if today else None)
     invocation.keep_options("grade", workspace=folder, course=course)
+    space = workspace.find(folder)
     if ctx.invoked_subcommand != "course":  # which works where the selected one cannot be used
-        selection.select(course, workspace.find(folder).course)
+        selection.select(course, space.course)
+    if ctx.invoked_subcommand is None:
+        if any(row.attempted for row in space.progress().values()):
+            progress.welcome(space)
+        else:
+            click.echo(ctx.get_help())
 
 
 @main.command()
 @click.argument("directory", required=False)
+@click.option("--path", "path", metavar="NAME", help="Choose a path through the course; `grade path` lists them.")
 @click.pass_obj
-def start(folder: str | None, directory: str | None) -> None:
+def start(folder: str | None, directory: str | None, path: str | None) -> None:
     """Create your workspace: a stub and a page for every problem.
 
     DIRECTORY is `attempts` unless you name another. Your files are never overwritten. Run it again after an update to
     get new problems and pages.
     """
     space = Workspace(Path(directory)) if directory else workspace.find(folder)
+    chosen = paths.find(path) if path else None
     created, edited = space.start()
+    if chosen:
+        space.choose_path(chosen)
     for_vscode, lacking = vscode.add(space.folder)
     created += for_vscode
     if not created and not edited and not lacking:
         terminal.echo(f"{space.folder} is up to date.")
-    for folder_, paths in itertools.groupby(created, key=lambda path: path.parent):
-        new = [*paths]
+    for folder_, files in itertools.groupby(created, key=lambda file: file.parent):
+        new = [*files]
         if len(new) > MOST_LINES:
             click.echo(f"new   {folder_}: {len(new)} files, from {new[0].name} to {new[-1].name}")
         else:
-            click.echo("\n".join(f"new   {path}" for path in new))
-    for path in edited:
+            click.echo("\n".join(f"new   {each}" for each in new))
+    for kept in edited:
         terminal.echo(
-            f"kept  {path}: you may have edited it. To get the new page, delete it and run `grade start` again.",
+            f"kept  {kept}: you may have edited it. To get the new page, delete it and run `grade start` again.",
             indent=6,
         )
-    for path, names in lacking.items():
+    for kept, names in lacking.items():
         terminal.echo(
-            f"kept  {path}: it lacks {' and '.join(map(repr, names))}. `grade start` in a new folder writes a file to "
+            f"kept  {kept}: it lacks {' and '.join(map(repr, names))}. `grade start` in a new folder writes a file to "
             "copy from.",
             indent=6,
         )
@@ -133,7 +148,7 @@ def start(folder: str | None, directory: str | None) -> None:
         invocation.keep_options("grade", workspace=str(space.folder))  # which knows its course
     for name, reason in catalog.unreadable().items():
         terminal.echo(f"left out  problem {name.label}, which cannot be read: {reason}", indent=10)
-    first = catalog.problems()[0]
+    first = space.next_problem() or catalog.problems()[0]
     label = first.label
     click.echo()
     terminal.echo(f"Next: read `grade show {label}`, fill in {space.file(first)}, grade with `grade problem {label}`.")

@@ -11,10 +11,12 @@ from commandline import terminal
 from commandline.errors import UsageError
 from commandline.files import write
 from commandline.invocation import is_in_notebook
-from grader.course import catalog, log, tasks, workspace
+from commandline.text import counted
+from grader.course import catalog, log, paths, tasks, workspace
 from grader.problem import Problem
 from grader.task import Task
 
+READY_TO_HUNT = 3  # passed problems, before which a hunt has little to choose from
 SCHEMA = 1  # of `grade list --json`: an incompatible change increases it
 
 
@@ -51,7 +53,8 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
             continue
         state, points, _ = standings[problem.name]
         most = best.get(problem.name, 0)
-        row = f"  {problem.label}  {problem.title:40} {points:2} of {problem.points:2}"
+        time = f"{problem.minutes:5} min" if problem.minutes and not standings[problem.name].passed else ""
+        row = f"  {problem.label}  {problem.title:40} {points:2} of {problem.points:2}{time:9}"
         state = f"{state} (best {most})" if most > points else state
         fits = len(row) + 2 + len(state) <= terminal.width()
         click.echo(f"{row}  {state}".rstrip() if fits else f"{row}\n      {state}")
@@ -69,6 +72,7 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
     if is_in_notebook():
         how = "`%page NN` shows a page, `%%grade NN` grades the cell below it."
     terminal.echo(f"{total} of {possible} points{f', {most} at best' if most > total else ''}. {how}")
+    _say_path(space)
     _say_due(space)
 
 
@@ -114,6 +118,16 @@ def _row(problem: Any, standing: workspace.Standing, file: Path) -> dict[str, An
     }
 
 
+def _say_path(space: workspace.Workspace) -> None:
+    """Prints how far the learner is on the path that was chosen."""
+    path = space.path
+    if path.name != paths.EVERYTHING:
+        done = path.done(name for name, standing in space.standings().items() if standing.passed)
+        terminal.echo(f"Your path: {path.title}, {done} of {counted(len(path.problems), 'problem')} passed.")
+        if done == len(path.problems):
+            terminal.echo(f"You have come to its end. {path.then} `grade path` shows the others.")
+
+
 def _say_due(space: workspace.Workspace) -> None:
     """Prints the number of due reviews. Computing dates takes a moment, so nothing is imported before a problem was
     passed."""
@@ -129,18 +143,49 @@ def _matches(problem: Any, state: str, words: tuple[str, ...]) -> bool:
     return all(word.lower() in text for word in words)
 
 
+def welcome(space: workspace.Workspace) -> None:
+    """Prints where a learner stands, and what comes next: what somebody who comes back wants to know."""
+    standings = space.standings()
+    passed = [name for name, standing in standings.items() if standing.passed]
+    points = sum(standing.points for standing in standings.values())
+    left = {catalog.part_of(each) for each in catalog.problems() if not standings[each.name].passed}
+    whole = {catalog.part_of(each) for each in catalog.problems()} - left
+    parts = f", {counted(len(whole), 'part')} done" if whole else ""
+    terminal.echo(
+        f"Welcome back. {len(passed)} of {len(standings)} problems passed, {counted(points, 'point')}{parts}."
+    )
+    _say_path(space)
+    _say_due(space)
+    if following := space.next_problem():
+        begun = space.progress().get(following.name, log.Progress()).attempted
+        minutes = f" (about {following.minutes} minutes)" if following.minutes and not begun else ""
+        verb = "Go on with" if begun else "Next:"
+        terminal.echo(f"{verb} {following.label} {following.title}{minutes}: `grade show {following.label}`.")
+    _say_hunts(space, passed)
+    terminal.echo("`grade --help` lists all commands.")
+
+
+def _say_hunts(space: workspace.Workspace, passed: Sequence[str]) -> None:
+    """Suggests a hunt to somebody who has passed some problems and has never begun one."""
+    if len(passed) >= READY_TO_HUNT and not any(entry.kind.startswith("hunt") for entry in space.entries()):
+        terminal.echo("You can read code for its faults now: `grade hunt` puts one into a program like yours.")
+
+
 @click.command(name="next")
 @click.pass_obj
 def next_(folder: str | None) -> None:
     """Suggest the next problem, and say why."""
     space = workspace.find(folder)
     _say_due(space)
+    _say_path(space)
     problem = space.next_problem()
     if problem is None:
         terminal.echo("You have passed every problem of the course. `grade certificate` writes a record of it.")
         return
+    _say_hunts(space, [name for name, standing in space.standings().items() if standing.passed])
     row, standing = space.progress().get(problem.name, log.Progress()), space.standing(problem)
-    terminal.echo(f"Next: problem {problem.label}, {problem.title}, in “{catalog.part_of(problem)}”.")
+    time = f" It takes about {problem.minutes} minutes." if problem.minutes else ""
+    terminal.echo(f"Next: problem {problem.label}, {problem.title}, in “{catalog.part_of(problem)}”.{time}")
     if row.verdict == "PASS":
         terminal.echo(
             f"You passed it before, and it is {standing.state} now: {standing.points} of {problem.points} points."
@@ -167,6 +212,31 @@ def next_(folder: str | None) -> None:
 
 def _titles(problems: list[Any]) -> str:
     return ", ".join(f"{problem.label} {problem.title}" for problem in problems)
+
+
+@click.command(name="path")
+@click.argument("name", required=False)
+@click.pass_obj
+def path_(folder: str | None, name: str | None) -> None:
+    """Show the paths through the course, or choose one.
+
+    `grade next` follows the path of your choice, which you can change at any time. The hours are estimates.
+    """
+    space = workspace.find(folder)
+    if name:
+        chosen = paths.find(name)
+        space.choose_path(chosen)
+        terminal.echo(f"Your path is now: {chosen.title}. `grade next` follows it.")
+        return
+    now, passed = space.path, [each for each, standing in space.standings().items() if standing.passed]
+    for path in paths.every():
+        mark = "*" if path.name == now.name else " "
+        title = click.style(path.title, bold=True)
+        hours = f", {path.hours}" if path.hours else ""
+        click.echo(f"{mark} {path.name:10} {title}: {path.done(passed)} of {len(path.problems)} passed{hours}")
+        if path.then:
+            terminal.echo(f"{'':13}{path.then}", indent=13)
+    terminal.echo("`grade path NAME` chooses one.")
 
 
 @click.command()
@@ -209,4 +279,4 @@ def certificate(folder: str | None, name: str | None, out: Path | None) -> None:
     terminal.echo(f"new   {out}")
 
 
-COMMANDS = (list_, next_, reset, certificate)
+COMMANDS = (list_, next_, path_, reset, certificate)

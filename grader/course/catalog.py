@@ -77,6 +77,14 @@ def part_of(problem: Problem) -> str:
     return f"{listed.part} (optional)" if listed.optional else listed.part
 
 
+def done(problem: Problem) -> str:
+    """Returns what learners have when they have passed the part of a problem; empty if the course does not say it."""
+    found = selected()
+    title = found.by_name[problem.name].part
+    text = found.done.get(title, "")
+    return f"You have passed all of “{title}”. {text}" if text else ""
+
+
 def is_optional(problem: Problem) -> bool:
     """Returns whether learners may leave out the part of the course that the problem belongs to."""
     return selected().by_name[problem.name].optional

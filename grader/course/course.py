@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,17 +22,25 @@ COURSE_KEYS = {
     "title": "The name of the course, as learners read it.",
     "private": "Learners are shown no solutions.",
     "part": "The parts of the course, in order.",
+    "path": "The paths through the course: selections of its problems for those who want one thing first.",
     "task": "The open tasks of the course, in order.",
 }
 PART_KEYS = {
     "title": "The name of the part.",
     "optional": "Learners may leave the part out.",
+    "done": "What learners have when they have passed the part, and the command that shows it.",
     "problems": "The problems of the part, in order.",
 }
 ROW_KEYS = {
     "problem": "A problem of this course: the name of its folder in `problems/`, `pNN_slug`.",
     "include": "A problem of GPT Kata: its name there, `pNN_slug`.",
     "points": "Its points here: a multiple of those of its checks.",
+}
+PATH_KEYS = {
+    "name": "The word by which commands name the path.",
+    "title": "The title, as learners read it.",
+    "then": "What one can do afterwards, in a sentence.",
+    "problems": "The problems of the path, in order: their names, `pNN_slug`.",
 }
 TASK_KEYS = {
     "name": "The name of the task: that of its folder in `tasks/`.",
@@ -81,14 +89,27 @@ class ListedTask:
 
 
 @dataclass(frozen=True)
+class ListedPath:
+    """A path through a course: its name, its title, what one can do afterwards, and the names of its problems."""
+
+    name: str
+    title: str
+    then: str
+    problems: tuple[ProblemName, ...]
+
+
+@dataclass(frozen=True)
 class Course:
-    """A course. Learners of a `private` one are not shown its solutions."""
+    """A course. Learners of a `private` one are not shown its solutions. `done` says by title of a part what learners
+    have when they have passed it."""
 
     root: Path
     title: str
     private: bool
     problems: tuple[Listed, ...]
     tasks: tuple[ListedTask, ...] = ()
+    paths: tuple[ListedPath, ...] = ()
+    done: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @cached_property
     def by_name(self) -> Mapping[str, Listed]:
@@ -106,7 +127,9 @@ def read(root: Path) -> Course:
     _known_keys(root, table, COURSE_KEYS, "")
     private = _flag(root, table, "private", "")
     problems = tuple(_problems(root, table))
-    return Course(root, _title(root, table, ""), private, problems, tuple(_tasks(root, table, problems)))
+    done = {part["title"]: str(part["done"]) for part in table.get("part", []) if "done" in part}
+    tasks, paths = tuple(_tasks(root, table, problems)), tuple(_paths(root, table, problems))
+    return Course(root, _title(root, table, ""), private, problems, tasks, paths, done)
 
 
 def problem_folders(root: Path) -> list[Path]:
@@ -122,10 +145,18 @@ def as_toml(course: Course, names: Iterable[str]) -> dict[str, Any]:
     for listed in (course.by_name[name] for name in chosen):
         row = {"problem": str(listed.name), "points": listed.points} if listed.points else str(listed.name)
         optional = {"optional": True} if listed.optional else {}
-        parts.setdefault(listed.part, {"title": listed.part, **optional, "problems": []})["problems"].append(row)
+        done = {"done": course.done[listed.part]} if listed.part in course.done else {}
+        part = parts.setdefault(listed.part, {"title": listed.part, **optional, **done, "problems": []})
+        part["problems"].append(row)
     rows = list(parts.values())
     tasks = [{"name": task.name, "after": str(task.after)} for task in course.tasks if task.after in chosen]
-    return {"title": course.title, "private": course.private, "part": rows, **({"task": tasks} if tasks else {})}
+    paths = [
+        {"name": path.name, "title": path.title, "then": path.then, "problems": list(map(str, path.problems))}
+        for path in course.paths
+        if set(path.problems) <= set(chosen)
+    ]
+    more = {key: rows for key, rows in {"path": paths, "task": tasks}.items() if rows}
+    return {"title": course.title, "private": course.private, "part": rows, **more}
 
 
 def _table(root: Path) -> dict[str, Any]:
@@ -155,6 +186,29 @@ def _problems(root: Path, table: Mapping[str, Any]) -> list[Listed]:
     found += [Listed(BEYOND, path) for path in own if path not in listed and (path / "problem.py").is_file()]
     _refuse_clashes(root, found)
     return found
+
+
+def _paths(root: Path, table: Mapping[str, Any], problems: Iterable[Listed]) -> Iterator[ListedPath]:
+    """Yields the paths in the order of `course.toml`. Raises CourseError if one names no problem of the course, names
+    one twice, or has the name of another path."""
+    rows = table.get("path", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise _unsound(root, "write each path as a table `[[path]]`")
+    known, names = {str(listed.name): listed.name for listed in problems}, set[str]()
+    for place, row in enumerate(rows, 1):
+        where = f"path {place}"
+        _known_keys(root, row, PATH_KEYS, where)
+        name, listed, then = row.get("name"), row.get("problems"), row.get("then", "")
+        if not isinstance(name, str) or not _TASK_NAME.fullmatch(name) or name in names:
+            raise _unsound(root, f"{where} needs a `name` of its own, of small letters, digits and `_`")
+        if not isinstance(listed, list) or not listed or len({*map(str, listed)}) < len(listed):
+            raise _unsound(root, f"{where} must list its `problems`, each once")
+        if unknown := next((each for each in listed if each not in known), None):
+            raise _unsound(root, f"{where} lists {unknown!r}, which is no problem of the course")
+        if not isinstance(then, str) or not then.isprintable():
+            raise _unsound(root, f"`then` of {where} must be a text, in one line")
+        names.add(name)
+        yield ListedPath(name, _title(root, row, where), then, tuple(known[each] for each in listed))
 
 
 def _tasks(root: Path, table: Mapping[str, Any], problems: Iterable[Listed]) -> Iterator[ListedTask]:
@@ -266,10 +320,17 @@ def schema() -> dict[str, Any]:
     row = _object(ROW_KEYS, problem=_NAME, include=_NAME, points={"type": "integer", "minimum": 1})
     row["oneOf"] = [{"required": ["problem"]}, {"required": ["include"]}]
     rows = {"type": "array", "items": {"anyOf": [_NAME, row]}}
-    part = _object(PART_KEYS, title=_TITLE, optional=_FLAG, problems=rows) | {"required": ["title", "problems"]}
+    part = _object(PART_KEYS, title=_TITLE, optional=_FLAG, done=_TITLE, problems=rows) | {
+        "required": ["title", "problems"]
+    }
     kinds = {"name": {"type": "string", "pattern": f"^{_TASK_NAME.pattern}$"}, "after": _NAME}
+    names = {"type": "array", "items": _NAME, "minItems": 1}
+    path = _object(PATH_KEYS, name=kinds["name"], title=_TITLE, then=_TITLE, problems=names)
+    path |= {"required": ["name", "title", "problems"]}
     task = _object(TASK_KEYS, **kinds) | {"required": list(TASK_KEYS)}
-    lists = {name: {"type": "array", "items": items} for name, items in (("part", part), ("task", task))}
+    lists = {
+        name: {"type": "array", "items": items} for name, items in (("part", part), ("path", path), ("task", task))
+    }
     course = _object(COURSE_KEYS, title=_TITLE, private=_FLAG, **lists)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import assistants, catalog, imports, log, page, selection
+from grader.course import assistants, catalog, imports, log, page, paths, selection
 from grader.course.log import Entry, Progress
+from grader.course.paths import CoursePath
 from grader.course.predictions import Prediction
 from grader.paths import ROOT
 from grader.problem import Problem
@@ -241,18 +242,46 @@ class Workspace:
         """Returns the learner's standing in a problem, as far as it is known without grading again."""
         return self._standing(problem, self.progress())
 
+    @property
+    def path(self) -> CoursePath:
+        """The path that the learner has chosen last; the whole course without a choice, or if it is gone."""
+        by_name = {path.name: path for path in paths.every()}
+        chosen = [entry.text("path") for entry in self.entries() if entry.kind == "path"]
+        return by_name.get(chosen[-1] if chosen else "", by_name[paths.EVERYTHING])
+
+    def finished(self, problem: Problem) -> str:
+        """Returns what the learner has now that the part or the path of a passed problem is finished; empty if neither
+        is."""
+        passed = {name for name, standing in self.standings().items() if standing.passed}
+        part = catalog.part_of(problem)
+        said = []
+        if all(each.name in passed for each in catalog.problems() if catalog.part_of(each) == part):
+            said.append(catalog.done(problem))
+        path = self.path
+        if path.name != paths.EVERYTHING and problem in path.problems and path.done(passed) == len(path.problems):
+            said.append(f"You have come to the end of your path, {path.title}. {path.then}")
+        return " ".join(filter(None, said))
+
+    def choose_path(self, path: CoursePath) -> None:
+        """Notes the path that the learner has chosen. Raises UsageError if the workspace cannot be written."""
+        self.record("path", path=path.name)
+
     def next_problem(self, after: Problem | None = None) -> Problem | None:
         """Returns the first problem after this one that is not passed, else the first of all; None if all others are.
 
-        Once a problem of another part is attempted, those of an optional part come last.
+        Those of the learner's path come first, in its order. Once a problem of another part is attempted, those of an
+        optional part come last.
         """
-        problems, progress = catalog.problems(), self.progress()
+        on_path = [] if self.path.name == paths.EVERYTHING else list(self.path.problems)
+        problems = [*on_path, *(each for each in catalog.problems() if each not in on_path)]
+        progress = self.progress()
         passed = {each.name for each in problems if self._standing(each, progress).passed}
         place = [each.name for each in problems].index(after.name) if after else -1
         in_turn = [each for each in problems[place + 1 :] + problems[: max(place, 0)] if each.name not in passed]
         attempted = {name for name, row in progress.items() if row.attempted}
         if any(each.name in attempted and not catalog.is_optional(each) for each in problems):
-            in_turn.sort(key=catalog.is_optional)
+            in_turn.sort(key=lambda each: catalog.is_optional(each) and each not in on_path)
+        in_turn.sort(key=lambda each: each not in on_path)
         return next(iter(in_turn), None)
 
     def instead_of(self, problem: Problem) -> Problem | None:

@@ -15,7 +15,7 @@ from grader.course import catalog, page
 from grader.course.workspace import Workspace
 from grader.judge import submission as submission_
 from grader.judge.submission import Submission
-from grader.judge.verdict import CheckResult, Report
+from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.practice import reminders
 from grader.problem import Problem
 from grader.resident import grade_file
@@ -79,6 +79,7 @@ class WatchSession:
         self._queue, self._changed, self._poll = GradeQueue(judge), changed, poll
         self._names, self._due, self.followed = {str(problem.name)}, "", ""
         self._graded: dict[str, tuple[int, int]] = {}  # the stamps of the files that were graded last
+        self._finished: tuple[Report | None, str] = (None, "")  # what the last verdict finished
         self._closed, self._changing = threading.Event(), threading.Lock()
 
     def start(self) -> None:
@@ -121,7 +122,11 @@ class WatchSession:
 
     def ending(self) -> list[str]:
         """Returns lines to show above a verdict with which the work ends."""
-        return []
+        report = self.state.report
+        if report is not self._finished[0]:
+            has_passed = report is not None and report.verdict is Verdict.PASS
+            self._finished = (report, self.space.finished(self.state.problem) if has_passed else "")
+        return [said] if (said := self._finished[1]) else []
 
     def question(self) -> str:
         """Returns the question before a solution is shown to somebody who has not passed."""

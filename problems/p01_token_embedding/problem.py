@@ -76,6 +76,7 @@ LENGTHS: dict[str, Any] = {
 
 PROBLEM = Problem(
     title="Token and position embedding",
+    minutes=40,
     entries=(Entry(EMBED, ("token_ids",), construct=("vocab_size", "max_T", "d_model")),),
     cases={
         "cases": Cases(shorter_than_context, SIZES),

@@ -36,6 +36,7 @@ SIZES = {"T": (4, 7, 11), "K": (3, 5)}
 
 PROBLEM = Problem(
     title="Causal attention, one head",
+    minutes=30,
     entries=(Entry(ATTENTION, ("q", "k", "v")),),
     cases={
         "cases": Cases(normal, SIZES, covers=("coprime",)),

@@ -36,6 +36,7 @@ SUMS = Tolerance(rtol=5e-5, atol=5e-5)
 
 PROBLEM = Problem(
     title="Causal multi-head attention",
+    minutes=65,
     builds_on=(2,),
     entries=(Entry(MHA, ("x",), construct=("d_model", "num_heads")),),
     cases={

@@ -50,6 +50,7 @@ SIZES = {"T": (3, 5), "D": (4, 7, 8)}
 
 PROBLEM = Problem(
     title="Layer normalization, by hand",
+    minutes=30,
     forbids=(
         "flax.nnx.BatchNorm",
         "flax.nnx.GroupNorm",

@@ -31,6 +31,7 @@ SMALL_ROW = Tolerance(rtol=5e-5, atol=5e-5)
 
 PROBLEM = Problem(
     title="A GPT block",
+    minutes=40,
     builds_on=(3, 4),
     entries=(Entry(BLOCK, ("x",), construct=("d_model", "num_heads", "d_ff")),),
     cases={

@@ -39,6 +39,7 @@ SMALL = Tolerance(rtol=5e-6, atol=5e-6)
 
 PROBLEM = Problem(
     title="MiniGPT",
+    minutes=85,
     builds_on=(1, 5),
     entries=(
         Entry(FORWARD, ("seed", "token_ids", *SHAPE)),

@@ -58,6 +58,7 @@ def vocabulary(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="Next-token loss",
+    minutes=30,
     entries=(Entry(LOSS, ("logits", "token_ids", "pad_id")),),
     cases={
         "plain": Cases(plain, SIZES),

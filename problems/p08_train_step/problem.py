@@ -42,6 +42,7 @@ LARGE = {"V": (50_257,), "B": (1,), "T": (3, 9), "D": (5,), "F": (7,)}  # beside
 
 PROBLEM = Problem(
     title="A train step",
+    minutes=45,
     builds_on=(7,),
     entries=(
         Entry("make_optimizer", ("model", "learning_rate")),

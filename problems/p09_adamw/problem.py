@@ -82,6 +82,7 @@ def of_step(case: Case, wrong: Difference) -> str:
 
 PROBLEM = Problem(
     title="AdamW",
+    minutes=80,
     builds_on=(8,),
     # Types, and parts of a transformation that know nothing of Adam's moments.
     forbids=("optax", "optax.adamw", "optax.adam", "optax.scale_by_adam"),

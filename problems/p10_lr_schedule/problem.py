@@ -61,6 +61,7 @@ STABLE: Any = {"options": {"entry": "warmup_stable_decay"}, "tolerance": RATE, "
 
 PROBLEM = Problem(
     title="A learning-rate schedule",
+    minutes=60,
     builds_on=(9,),
     forbids=("optax", "flax.training"),
     allows=("optax.Schedule", "optax.ScalarOrSchedule"),

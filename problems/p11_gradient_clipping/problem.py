@@ -49,6 +49,7 @@ DEEP = {"D": (2,), "F": (3,), "L": (13, 17), "heads": (5,)}
 
 PROBLEM = Problem(
     title="Gradient clipping",
+    minutes=30,
     builds_on=(8,),
     forbids=(
         "optax.adaptive_grad_clip",

@@ -42,6 +42,7 @@ ALL = {"k": (1,), "b": (3,), "T": (5, 13), "V": (11,), "F": (2,), "quarters": (5
 
 PROBLEM = Problem(
     title="Gradient accumulation",
+    minutes=55,
     builds_on=(7, 11),
     entries=(
         Entry(

@@ -72,6 +72,7 @@ SIZES = {"V": (3, 4), "D": (2, 5)}
 
 PROBLEM = Problem(
     title="A guard against non-finite updates",
+    minutes=65,
     builds_on=(9,),
     forbids=(
         "optax.apply_if_finite",

@@ -41,6 +41,7 @@ def stream(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="Tokenize and pack",
+    minutes=45,
     builds_on=(1, 7),
     entries=(Entry("tokenize", ("text", "encoding")), Entry("pack", ("token_ids", "context", "pad_id"))),
     cases={

@@ -46,6 +46,7 @@ def resuming(case: Case, wrong: Difference) -> str:
 # The permutation of a seed is not prescribed, so the checks compare properties that all correct loaders share.
 PROBLEM = Problem(
     title="A data pipeline",
+    minutes=30,
     builds_on=(15,),
     entries=(Entry("make_loader", ("rows", "batch_size", "seed", "shard", "num_shards")),),
     cases={

@@ -31,6 +31,7 @@ def small_program(name: str, points: int, wrt: str | None) -> Check:
 
 PROBLEM = Problem(
     title="Layers by scan",
+    minutes=50,
     builds_on=(5,),
     entries=(Entry(STACK, ("x",), construct=("d_model", "num_heads", "d_ff", "num_layers")),),
     cases={

@@ -40,6 +40,7 @@ LOGITS = Tolerance(rtol=4.0, atol=0.0)
 
 PROBLEM = Problem(
     title="A loss in chunks",
+    minutes=50,
     builds_on=(7,),
     entries=(Entry(LOSS, ("x", "embedding", "token_ids", "pad_id", "chunk")),),
     cases={

@@ -26,6 +26,7 @@ def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="Mixed precision",
+    minutes=80,
     builds_on=(2, 5, 7),
     entries=(
         Entry(MODEL, ("token_ids",), construct=("vocab_size", "d_model", "d_ff")),

@@ -43,6 +43,7 @@ EXCHANGED = Tolerance(rtol=0.0, atol=512, room=4)
 
 PROBLEM = Problem(
     title="Mesh and partitioning",
+    minutes=75,
     builds_on=(6,),
     entries=(
         Entry("make_mesh", ("data", "model")),

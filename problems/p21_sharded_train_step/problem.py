@@ -37,6 +37,7 @@ SAME_LOSS = Tolerance(rtol=1e-5, atol=0.0, room=5)
 
 PROBLEM = Problem(
     title="A sharded train step",
+    minutes=60,
     builds_on=(7, 8),
     entries=(
         Entry("shard_state", ("node", "mesh")),

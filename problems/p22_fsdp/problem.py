@@ -43,6 +43,7 @@ SAME_LOSS = Tolerance(rtol=1e-5, atol=0.0, room=5)
 
 PROBLEM = Problem(
     title="Fully sharded data parallelism",
+    minutes=70,
     builds_on=(8, 21),
     entries=(
         Entry("fsdp_spec", ("shape", "devices")),

@@ -42,6 +42,7 @@ def counted(name: str, points: int, **more: Any) -> Check:
 
 PROBLEM = Problem(
     title="Counting: parameters, operations, bytes",
+    minutes=130,
     builds_on=(6,),
     entries=(
         Entry("count_parameters", SIZES),

@@ -34,6 +34,7 @@ CHANGE = Tolerance(rtol=0.8, atol=0.0, room=1.5)
 
 PROBLEM = Problem(
     title="Widths that share a learning rate",
+    minutes=60,
     builds_on=(9, 14),
     entries=(
         Entry(MODEL, ("token_ids",), construct=("vocab_size", "d_model", "base_d_model")),

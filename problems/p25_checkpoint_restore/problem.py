@@ -31,6 +31,7 @@ RESTORED: Any = {"options": {"make_runs": True}, "saved_by": "saving"}
 
 PROBLEM = Problem(
     title="Checkpoint and restore",
+    minutes=40,
     builds_on=(8,),
     entries=(
         Entry("save", ("path", "model", "optimizer")),

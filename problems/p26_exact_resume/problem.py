@@ -20,6 +20,7 @@ def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="Exact resume",
+    minutes=65,
     builds_on=(16, 25),
     entries=(
         Entry("save", ("path", "model", "optimizer", "rngs", "loader")),

@@ -18,6 +18,7 @@ HELD = {0: "in parts", 1: "whole", 2: "not read by Orbax to devices of the mesh"
 
 PROBLEM = Problem(
     title="Restore onto another mesh",
+    minutes=60,
     builds_on=(21, 25),
     entries=(
         Entry("save", ("path", "model", "optimizer")),

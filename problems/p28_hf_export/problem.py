@@ -31,6 +31,7 @@ LOGITS = Tolerance(rtol=1e-4, atol=1e-4)
 
 PROBLEM = Problem(
     title="Export to Hugging Face",
+    minutes=100,
     builds_on=(6,),
     entries=(Entry("export_gpt2", ("model", "num_heads", "folder")),),
     cases={

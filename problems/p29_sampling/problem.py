@@ -83,6 +83,7 @@ MODEL = {"V": (11, 13), "T": (7, 6)}
 
 PROBLEM = Problem(
     title="Sampling",
+    minutes=110,
     builds_on=(6,),
     entries=(
         Entry(DISTRIBUTION, ("logits", "temperature", "top_k", "top_p")),

@@ -30,6 +30,7 @@ BYTES = Tolerance(rtol=0.1, atol=64)
 
 PROBLEM = Problem(
     title="The KV cache",
+    minutes=70,
     builds_on=(6, 29),
     entries=(
         Entry("empty_cache", ("model", "context")),

@@ -40,6 +40,7 @@ COUNTS = Tolerance(rtol=0.0, atol=10.0, room=2)
 
 PROBLEM = Problem(
     title="LoRA",
+    minutes=60,
     builds_on=(8, 9),
     entries=(
         Entry("LoRALinear", ("base", "rank", "alpha", "rngs")),

@@ -37,6 +37,7 @@ SAME_MEAN = Tolerance(rtol=0.0, atol=5e-4)
 
 PROBLEM = Problem(
     title="TinyStories",
+    minutes=40,
     builds_on=(5, 6, 7, 8, 9, 10, 11, 13, 15, 16, 26, 29, 30),
     entries=(Entry("pieces", ()), Entry("settings", ())),
     cases={

@@ -25,6 +25,7 @@ def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="Modules and parameters",
+    minutes=55,
     entries=(Entry(SCORER, ("x",), construct=("d_model", "num_topics", "num_layers")),),
     cases={
         "cases": Cases(stories, {"D": (6, 8), "C": (3, 5), "L": (2, 3)}, draws=3),

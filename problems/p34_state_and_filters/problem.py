@@ -19,6 +19,7 @@ def stories(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="State and filters",
+    minutes=45,
     entries=(
         Entry("average", ("a", "b")),
         Entry("copy_part", ("model", "source", "name")),

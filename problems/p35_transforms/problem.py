@@ -25,6 +25,7 @@ ONE_STEP = Tolerance(rtol=1.0, atol=0.0, room=1.4)
 
 PROBLEM = Problem(
     title="Transforms",
+    minutes=50,
     entries=(
         Entry("train_step", ("model", "optimizer", "x", "y")),
         Entry("input_gradient", ("model", "x")),

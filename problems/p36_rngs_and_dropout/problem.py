@@ -43,6 +43,7 @@ SPREAD = Tolerance(rtol=0.1, atol=0.0, room=2.5)
 
 PROBLEM = Problem(
     title="Random keys and dropout",
+    minutes=55,
     forbids=(
         "flax.nnx.Dropout", "flax.nnx.MultiHeadAttention", "flax.nnx.dot_product_attention", "flax.nnx.nn",
         "flax.linen",

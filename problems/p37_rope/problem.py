@@ -75,6 +75,7 @@ SIZES = {"T": (5, 4), "H": (3, 2), "K": (8, 6)}
 
 PROBLEM = Problem(
     title="Rotary positions",
+    minutes=50,
     builds_on=(2, 3),
     entries=(Entry(ROPE, ("x", "positions", "base", "pairing")),),
     cases={

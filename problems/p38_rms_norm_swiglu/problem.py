@@ -44,6 +44,7 @@ SIZES = {"T": (3, 5), "D": (4, 6, 7)}
 
 PROBLEM = Problem(
     title="RMSNorm and SwiGLU",
+    minutes=60,
     builds_on=(4, 5),
     forbids=(
         "flax.nnx.BatchNorm", "flax.nnx.GroupNorm", "flax.nnx.InstanceNorm", "flax.nnx.LayerNorm", "flax.nnx.RMSNorm",

@@ -41,6 +41,7 @@ SIZES = {"T": (5, 7), "G": (2, 4), "R": (3,), "K": (4,)}
 
 PROBLEM = Problem(
     title="Grouped-query attention",
+    minutes=125,
     builds_on=(3, 30, 37),
     entries=(Entry(GQA, ("x",), construct=("d_model", "num_heads", "num_kv_heads", "rope_base")),),
     cases={

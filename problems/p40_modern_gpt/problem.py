@@ -64,6 +64,7 @@ LIFE = {
 
 PROBLEM = Problem(
     title="A modern GPT",
+    minutes=135,
     builds_on=(6, 37, 38, 39),
     entries=(Entry(MODEL, ("token_ids",), construct=SIZES),),
     cases={

@@ -34,6 +34,7 @@ RAISED = {0: "no error", 1: "the right error", 2: "another error"}
 
 PROBLEM = Problem(
     title="Load GPT-2",
+    minutes=150,
     builds_on=(3, 6, 28),
     entries=(Entry(MODEL, ("token_ids",), construct=SIZES), Entry("load_gpt2", ("tensors", "model"))),
     cases={

@@ -157,6 +157,7 @@ def encoding_in_words(case: Case, difference: Difference) -> str:
 
 PROBLEM = Problem(
     title="Train a tokenizer",
+    minutes=130,
     builds_on=(15,),
     without={"coprime": "no array has two axes: the counts are one number for each word"},
     entries=(

@@ -106,6 +106,7 @@ TWICE = (
 
 PROBLEM = Problem(
     title="Flash attention",
+    minutes=160,
     builds_on=(2, 18),
     entries=(Entry(ATTENTION, ("q", "k", "v", "block", "causal", "return_lse")),),
     cases={

@@ -53,6 +53,7 @@ def on_a_tpu(allowed: str, case: Case, difference: Difference) -> str:
 
 PROBLEM = Problem(
     title="A Pallas kernel",
+    minutes=140,
     builds_on=(4, 43),
     entries=(Entry(NORM, ("x", "weight", "epsilon", "block")),),
     cases={

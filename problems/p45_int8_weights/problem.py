@@ -59,6 +59,7 @@ PRODUCT = {"T": (5, 6), "D": (13,), "F": (14,)}
 
 PROBLEM = Problem(
     title="Weights in int8",
+    minutes=60,
     builds_on=(6, 19, 23),
     without={"axes": "a kernel is a matrix: all convolutions of a language model, and its tables, are left in float32"},
     entries=(

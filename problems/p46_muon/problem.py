@@ -93,6 +93,7 @@ def operations_in_words(case: Case, difference: Difference) -> str:
 
 PROBLEM = Problem(
     title="Muon",
+    minutes=90,
     builds_on=(9,),
     forbids=("optax.contrib", "optax.contrib.muon", "optax.contrib.scale_by_muon"),
     row_by_row={"updating": LEAVES},

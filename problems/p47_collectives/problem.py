@@ -35,6 +35,7 @@ WITH_SCALARS = Tolerance(rtol=16 / 3664, atol=0.0, room=1.9)
 
 PROBLEM = Problem(
     title="Collectives by hand",
+    minutes=120,
     builds_on=(12, 20, 21),
     entries=(
         Entry(TP, (*ARRAYS, "mesh")),

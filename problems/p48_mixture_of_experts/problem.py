@@ -72,6 +72,7 @@ COLLECT = (
 
 PROBLEM = Problem(
     title="A mixture of experts",
+    minutes=70,
     builds_on=(5, 6),
     entries=(
         Entry(

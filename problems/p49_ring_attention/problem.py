@@ -48,6 +48,7 @@ BLOCK = Tolerance(rtol=0.8, atol=0.0, room=2)
 
 PROBLEM = Problem(
     title="Ring attention",
+    minutes=105,
     builds_on=(2, 47),
     entries=(Entry("ring_attention", ("q", "k", "v", "mesh")),),
     cases={

@@ -72,6 +72,7 @@ DPO_OPTIONS = {"entry": DPO, "wrt": ["policy_logits", "reference_logits"]}
 
 PROBLEM = Problem(
     title="Preference losses",
+    minutes=70,
     builds_on=(7,),
     entries=(
         Entry(SFT, ("logits", "token_ids", "is_answer")),

@@ -103,6 +103,7 @@ SIZES = {"B": (3, 4), "T": (8, 11)}
 
 PROBLEM = Problem(
     title="GRPO",
+    minutes=70,
     builds_on=(7, 29),
     entries=(
         Entry(ADVANTAGES, ("rewards",)),

@@ -164,6 +164,7 @@ ARGUMENTS = ("target", "draft", "drafted")
 
 PROBLEM = Problem(
     title="Speculative decoding",
+    minutes=80,
     builds_on=(29, 30),
     entries=(
         Entry(ACCEPTANCE, ARGUMENTS),

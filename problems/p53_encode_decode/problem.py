@@ -238,6 +238,7 @@ def _ids(name: str, points: int, probe: str, **more: Any) -> Check:
 SIZES = {"merges": (34, 42, 50)}
 PROBLEM = Problem(
     title="Encode and decode",
+    minutes=145,
     builds_on=(42,),
     forbids=("tiktoken",),
     entries=(

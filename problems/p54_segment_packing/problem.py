@@ -152,6 +152,7 @@ LARGE = {"T": (512,), "K": (8,), "C": (16,)}
 ROW = {"longest": (4, 5), "padding": (2, 3)}
 PROBLEM = Problem(
     title="Segment packing",
+    minutes=150,
     builds_on=(15, 37, 43),
     entries=(
         Entry("pack_stories", ("stories", "context", "pad_id"), returns=("token_ids", "segment_ids")),

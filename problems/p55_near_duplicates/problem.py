@@ -228,6 +228,7 @@ def labels(name: str, points: int, cases: str, **more: Any) -> Check:
 
 PROBLEM = Problem(
     title="Near-duplicates",
+    minutes=150,
     builds_on=(42,),
     entries=(
         Entry("shingles", ("text", "n")),

@@ -179,6 +179,7 @@ def shares(name: str, points: int, probe: str, leaves: str, **more: Any) -> Chec
 COUNTS = {"good": (1, 4, 8), "bad": (5, 12)}
 PROBLEM = Problem(
     title="A quality filter",
+    minutes=150,
     builds_on=(53, 55),
     entries=(
         Entry("features", ("text", "num_buckets", "seed")),

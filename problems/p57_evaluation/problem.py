@@ -88,6 +88,7 @@ def ties(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="Evaluation",
+    minutes=90,
     builds_on=(7, 15),
     entries=(
         Entry("score_text", ("model", "token_ids", "context", "stride")),

@@ -110,6 +110,7 @@ def counted(name: str, entry: str, cases: str) -> Check:
 
 PROBLEM = Problem(
     title="Scaling laws",
+    minutes=120,
     builds_on=(23, 57),
     entries=(
         Entry("count_parameters", SIZES),

@@ -55,6 +55,7 @@ def parts(name: str, points: int, leaves: str, **more: Any) -> Check:
 
 PROBLEM = Problem(
     title="The logit lens",
+    minutes=100,
     builds_on=(4, 6),
     entries=(
         Entry(LENS, ("model", "token_ids")),

@@ -71,6 +71,7 @@ SIZES = {"T": (5, 7), "V": (11, 13), "H": (2,), "K": (3,), "F": (17,), "L": (2,)
 
 PROBLEM = Problem(
     title="Activation patching",
+    minutes=130,
     builds_on=(6, 59),
     entries=(
         Entry(METRIC, ("logits", "answer", "foil")),

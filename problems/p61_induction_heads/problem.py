@@ -74,6 +74,7 @@ ROWS = {"V": (9, 11), "T": (14, 15), "p": (7,)}
 
 PROBLEM = Problem(
     title="Induction heads",
+    minutes=120,
     builds_on=(2, 3),
     entries=(
         Entry(MODEL, ("weights", "token_ids"), returns=("logits", "patterns")),

@@ -98,6 +98,7 @@ RECONSTRUCTION, GRADIENT = output_and_gradient(
 
 PROBLEM = Problem(
     title="A sparse autoencoder",
+    minutes=105,
     builds_on=(59,),
     entries=(
         Entry(SAE, ("x", "encoder", "decoder", "bias", "k"), returns=("out", "codes")),

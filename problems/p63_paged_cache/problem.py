@@ -153,6 +153,7 @@ SHAPE = {"B": (11,), "S": (5, 3), "H": (3,), "K": (4,), "M": (7,)}
 
 PROBLEM = Problem(
     title="A paged cache",
+    minutes=170,
     builds_on=(30, 43),
     entries=(
         Entry(MANAGER, ("num_blocks", "block_size")),

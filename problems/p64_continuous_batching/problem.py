@@ -196,6 +196,7 @@ BATCH = {"R": (5, 6), "L": (11,), "H": (2,), "K": (3,), "chunk": (3, 2), "unused
 
 PROBLEM = Problem(
     title="Continuous batching",
+    minutes=280,
     builds_on=(30, 63),
     without={"steps": "nothing is computed from the number of a step of a server, and a scheduler does not see it"},
     entries=(

@@ -257,6 +257,7 @@ def tokens(name: str, points: int, cases: str) -> Check:
 
 PROBLEM = Problem(
     title="Constrained decoding",
+    minutes=200,
     builds_on=(29, 42),
     entries=(
         Entry(AUTOMATON, ("expression",), returns=("transitions", "accepting")),

@@ -52,6 +52,7 @@ ENTRY = {"entry": MLA}
 
 PROBLEM = Problem(
     title="Latent attention",
+    minutes=145,
     builds_on=(3, 30, 37, 39),
     entries=(Entry(MLA, ("x",), construct=("d_model", "num_heads", "d_latent", "d_rope", "rope_base")),),
     cases={

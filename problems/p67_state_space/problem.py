@@ -82,6 +82,7 @@ def work(case: Case, difference: Difference) -> str:
 
 PROBLEM = Problem(
     title="A selective state space",
+    minutes=125,
     builds_on=(3, 17, 39),
     entries=(
         Entry(SCAN, ("u", "dt", "a", "b", "c", "state"), returns=("y", "state")),

@@ -46,6 +46,7 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="A pipeline of stages",
+    minutes=90,
     builds_on=(12, 47, 49),
     entries=(
         Entry(SCHEDULE, ("stages", "microbatches")),

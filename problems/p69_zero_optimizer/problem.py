@@ -49,6 +49,7 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
 
 PROBLEM = Problem(
     title="A split optimizer",
+    minutes=125,
     builds_on=(9, 11, 22, 47),
     entries=(
         Entry(STATE, ("parameters", "mesh")),

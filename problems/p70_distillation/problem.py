@@ -169,6 +169,7 @@ OWN = {"N": (4,), "T": (7,), "V": (5,)}
 
 PROBLEM = Problem(
     title="Distillation",
+    minutes=135,
     builds_on=(7, 29, 50),
     entries=(
         Entry(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -9,14 +10,14 @@ from starlette.routing import Route
 from commandline.text import counted
 from grader.cost import records
 from grader.cost.figures import WORK
-from grader.course import catalog
+from grader.course import catalog, paths
 from grader.course.log import Progress
 from grader.course.workspace import Standing
 from grader.practice import reminders
 from grader.problem import Problem
 from grader.report import exhibits_picture
 from studio.studio import Studio
-from studio.view import render
+from studio.view import read_json, render
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Node:
         is_next: Whether it is the suggested next problem.
         is_due: Whether its review is due.
         picture: The picture of its last exhibit as SVG; empty if there is none.
+        on_path: Whether it is on the learner's path.
         work: The fewest scalar operations of a program that passed; 0 if none was counted.
     """
 
@@ -43,6 +45,7 @@ class Node:
     is_next: bool
     is_due: bool
     picture: str
+    on_path: bool
     work: int
 
     @property
@@ -58,7 +61,8 @@ class Node:
         number."""
         state, now, _ = self.standing
         if not self.kind:
-            return counted(self.problem.points, "point")
+            minutes = f", {self.problem.minutes} min" if self.problem.minutes else ""
+            return f"{counted(self.problem.points, 'point')}{minutes}"
         best = f", best {self.best}" if self.best > now else ""
         if self.is_due:
             return "review due"
@@ -76,6 +80,8 @@ def course_map(request: Request) -> Response:
         parts.setdefault(catalog.part_of(node.problem), []).append(node)
     following = next((node for node in nodes if node.is_next), None)
     values = {
+        "paths": paths.every(),
+        "chosen": studio.space.path,
         "parts": parts,
         "next": following,
         "instead": studio.space.instead_of(following.problem) if following else None,
@@ -94,7 +100,7 @@ def _nodes(studio: Studio) -> list[Node]:
     exhibits, due = studio.history.exhibits(), {memory.problem for memory in reminders.due_memories(studio.space)}
     nodes = list[Node]()
     columns: dict[str, int] = {}
-    entries = studio.space.entries()
+    entries, on_path = studio.space.entries(), studio.space.path.problems
     for problem in problems:
         part = catalog.part_of(problem)
         column = columns[part] = columns.get(part, -1) + 1
@@ -105,7 +111,9 @@ def _nodes(studio: Studio) -> list[Node]:
         standing, is_due = standings[problem.name], str(problem.name) in due
         lowest = records.best(records.counted(entries, problem)).get(WORK.name)
         work = lowest.figures[WORK.name] if lowest else 0
-        nodes.append(Node(problem, len(columns) - 1, column, standing, best, is_next, is_due, picture, work))
+        nodes.append(
+            Node(problem, len(columns) - 1, column, standing, best, is_next, is_due, picture, problem in on_path, work)
+        )
     return nodes
 
 
@@ -152,4 +160,12 @@ def _facts(studio: Studio, nodes: list[Node]) -> list[str]:
     return facts
 
 
-routes = [Route("/", course_map)]
+async def choose_path(request: Request) -> Response:
+    """Notes the path that the learner has chosen."""
+    studio: Studio = request.app.state.studio
+    body = await read_json(request, name=str)
+    await run_in_threadpool(lambda: studio.space.choose_path(paths.find(body["name"])))
+    return Response(status_code=204)
+
+
+routes = [Route("/", course_map), Route("/path", choose_path, methods=["POST"])]

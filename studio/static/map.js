@@ -1,4 +1,6 @@
-// Shows what a problem builds on, and what builds on it, while the pointer or the focus is on it.
+// Shows what a problem builds on, and what builds on it, while the pointer or the focus is on it. Changes the path.
+import { send } from "./studio.js";
+
 const edges = [...document.querySelectorAll(".edges path")];
 const nodes = [...document.querySelectorAll(".node")];
 
@@ -15,3 +17,9 @@ function mark(event) {
 }
 
 for (const kind of ["pointerover", "pointerout", "focusin", "focusout"]) document.addEventListener(kind, mark);
+
+const path = document.getElementById("path");
+path.addEventListener("change", async () => {
+  const { status } = await send("/path", "POST", { name: path.value });
+  if (status === 204) location.reload();
+});

@@ -170,6 +170,7 @@ function onVerdict(verdict) {
   $("headline").className = { PASS: "passed", "NOT ATTEMPTED": "todo" }[verdict.verdict] ?? "failed";
   $("headline").textContent = `${verdict.verdict}, ${verdict.score} of ${verdict.points} points`;
   $("advice").textContent = verdict.cause ? `Likely cause: ${verdict.cause}` : reason;
+  if (verdict.done) $("advice").append(`${verdict.done} `);
   if (verdict.next) $("advice").append("Next: ", linkTo(verdict.next));
   $("consequence").hidden = !(verdict.cause && state.plays);
   $("report").innerHTML = verdict.html; // escaped by the studio
