@@ -1,7 +1,7 @@
 """The records of a class: what the programs that passed cost, under names that learners chose for this page.
 
-Only files with such a name in their head are on it, and nothing else of the learner. No row has a rank. Programs are
-counted on a case that they were graded on, so that none can do less there.
+Only files with such a name in their head are on it, and nothing else of the learner. No row has a rank. The programs
+are counted on a case that they were graded on, so that none can do less there.
 """
 
 import re
