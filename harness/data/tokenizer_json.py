@@ -109,7 +109,7 @@ def read_tokenizer(folder: Path) -> tiktoken.Encoding:
         pattern, ranks = _pattern(content["pre_tokenizer"]), _ranks(content)
         special = _all_special(content, folder)
         check_ids([*ranks.values(), *special.values()])
-        begin, after = _around(content.get("post_processor"))
+        begin, after = around_texts(content.get("post_processor"))
         if unknown := {*begin, *after} - {*ranks.values(), *special.values()}:
             raise ValueError(f"its post_processor adds the id {min(unknown)}, which no token has")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -131,7 +131,7 @@ def read_tokenizer(folder: Path) -> tiktoken.Encoding:
 _ADDS_NOTHING: dict[str, Any] = {"type": "ByteLevel"}  # it changes offsets only
 
 
-def _around(processor: dict[str, Any] | None) -> tuple[list[int], list[int]]:
+def around_texts(processor: dict[str, Any] | None) -> tuple[list[int], list[int]]:
     """The ids that a post-processor puts before a text, and those after it. (What it does with two texts, with offsets
     and with types does not matter.)"""
     processor = processor or _ADDS_NOTHING
@@ -141,7 +141,7 @@ def _around(processor: dict[str, Any] | None) -> tuple[list[int], list[int]]:
     if kind in ("BertProcessing", "RobertaProcessing"):
         return [processor["cls"][1]], [processor["sep"][1]]
     if kind == "Sequence":
-        every = [_around(each) for each in processor["processors"]]
+        every = [around_texts(each) for each in processor["processors"]]
         return [token for begin, _ in reversed(every) for token in begin], [
             token for _, after in every for token in after
         ]

@@ -9,7 +9,7 @@ import numpy as np
 from commandline import invocation
 from harness.data.dialogues import template_text
 from harness.data.model_files import read_json
-from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN
+from harness.data.tokenizer_json import END_OF_TEXT, SPLIT_PATTERN, around_texts
 from harness.errors import UsageError
 from harness.hugging_face.load import Parameters, read_config
 from harness.model.general import scaled
@@ -154,7 +154,8 @@ def _add_tokenizer(gguf: Any, writer: Any, folder: Path, vocab_size: int) -> Non
     ])  # fmt: skip
     merges = content["model"]["merges"]
     writer.add_token_merges([each if isinstance(each, str) else " ".join(each) for each in merges])
-    _add_ends(writer, folder, content, added)
+    begin, _ = around_texts(content.get("post_processor"))
+    _add_ends(writer, folder, begin, added)
     if text := template_text(folder):
         writer.add_chat_template(text)
 
@@ -171,27 +172,18 @@ def _split_of(content: dict[str, Any]) -> str | None:
     return "gpt-2" if not patterns else _SPLITS.get(patterns[0]) if len(patterns) == 1 else None
 
 
-def _add_ends(writer: Any, folder: Path, content: dict[str, Any], added: Mapping[str, int]) -> None:
-    """The tokens that begin and end texts and answers."""
+def _add_ends(writer: Any, folder: Path, begin: list[int], added: Mapping[str, int]) -> None:
+    """The tokens that begin and end texts and answers. llama.cpp puts one token before a text: the first of `begin`."""
     fields = read_json(folder / "config.json")
     generation = folder / "generation_config.json"
     ends = (read_json(generation) if generation.exists() else fields).get("eos_token_id", fields.get("eos_token_id"))
     ends = [ends] if isinstance(ends, int) else [*(ends or [])]
-    first = next((step for step in _template_steps(content)), {})
-    begins = "SpecialToken" in first
-    writer.add_add_bos_token(begins)
+    writer.add_add_bos_token(bool(begin))
     setters: list[tuple[Callable[[int], None], Any]] = [
-        (writer.add_bos_token_id, added.get(first["SpecialToken"]["id"]) if begins else fields.get("bos_token_id")),
+        (writer.add_bos_token_id, begin[0] if begin else fields.get("bos_token_id")),
         (writer.add_eos_token_id, ends[0] if ends else added.get(END_OF_TEXT)),
         (writer.add_eot_token_id, ends[1] if len(ends) > 1 else None),
     ]
     for setter, number in setters:
         if isinstance(number, int):
             setter(number)
-
-
-def _template_steps(content: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the tokenizer puts around a text."""
-    post = content.get("post_processor") or {}
-    each = post.get("processors", [post])
-    return next((part.get("single", []) for part in each if part.get("type") == "TemplateProcessing"), [])

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int
 from harness.model.layers import Head, project
 
 # Tokens whose logits exist at once. On a CPU, each chunk adds a pass over the head's gradient, and larger ones take
-# more memory: for V = 50,257 and D = 128, 256 takes 6% longer than 512 (benchmarks/train_throughput.py). GPUs and TPUs
+# more memory: for V = 50,257 and D = 128, 256 takes 3% longer than 512 (benchmarks/train_throughput.py). GPUs and TPUs
 # need large products.
 CPU_CHUNK = 256
 CHUNK = 4096  # elsewhere, where the memory is not known to be the same for all, and where several such arrays exist
@@ -124,42 +124,56 @@ def _local(x_BTD, targets_BT, head, chunk, gradients, padded, sum_data, sum_mode
         bias_V = jnp.where(
             first + jnp.arange(V) < head.vocab_size, jnp.zeros(V) if bias_V is None else bias_V, -jnp.inf
         )
+    # On a CPU, a bias is one more column of the weights, of an input of 1: adding it and summing its gradient would
+    # each read the logits again.
+    is_column = bias_V is not None and x_ND.dtype == jnp.float32 and jax.default_backend() == "cpu"
+    x_NE, weight_VE = x_ND, weight_VD
+    if is_column:
+        x_NE = jnp.concatenate([x_ND, jnp.ones((len(x_ND), 1))], axis=1)
+        weight_VE, bias_V = jnp.concatenate([weight_VD, bias_V[:, None]], axis=1), None
 
     def one_chunk(sums, inputs):
-        x_CD, xT_DC, row_C, counts_C = inputs
-        logits_CV = jnp.matmul(x_CD, weight_VD.T, preferred_element_type=jnp.float32)
+        x_CE, xT_EC, row_C, counts_C = inputs
+        logits_CV = jnp.matmul(x_CE, weight_VE.T, preferred_element_type=jnp.float32)
         if bias_V is not None:
             logits_CV = logits_CV + bias_V[None]
         own_max_C, own_total_C = _max_and_total(logits_CV)
         max_C = max_model(own_max_C)
         total_C = sum_model(own_total_C * jnp.exp(own_max_C - max_C))
-        target_C = sum_model(logits_CV.at[jnp.arange(chunk), row_C].get(mode="fill", fill_value=0.0))
+        if is_column:  # Nothing reads the logits after their exponentials, so these take their place in memory.
+            own_target_C = jnp.sum(x_CE * weight_VE.at[row_C].get(mode="fill", fill_value=0.0), axis=1)
+        else:
+            own_target_C = logits_CV.at[jnp.arange(chunk), row_C].get(mode="fill", fill_value=0.0)
+        target_C = sum_model(own_target_C)
         loss = jnp.sum((jnp.log(total_C) + max_C - target_C) * counts_C)
         if not gradients:
             return sums + loss, None
         exps_CV = jnp.exp(logits_CV - max_C[:, None])
         scale_C = counts_C / total_C
         slopes_CV = jnp.where(jnp.arange(V)[None] == row_C[:, None], exps_CV - total_C[:, None], exps_CV)
-        loss_sum, dweight_DV, dbias_V = sums
+        loss_sum, dweight_EV, dbias_V = sums
         dbias_V = None if dbias_V is None else dbias_V + scale_C @ slopes_CV
-        slopes_CV = slopes_CV.astype(x_CD.dtype)
+        slopes_CV = slopes_CV.astype(x_CE.dtype)
         dx_CD = jnp.matmul(slopes_CV, weight_VD, preferred_element_type=jnp.float32) * scale_C[:, None]
-        scaled_DC = (xT_DC.astype(jnp.float32) * scale_C[None]).astype(x_CD.dtype)
+        scaled_EC = (xT_EC.astype(jnp.float32) * scale_C[None]).astype(x_CE.dtype)
         # Transposing the slopes, or their product, in each chunk would take longer than transposing the sum.
-        dweight_DV = dweight_DV + jnp.matmul(scaled_DC, slopes_CV, preferred_element_type=jnp.float32)
-        return (loss_sum + loss, dweight_DV, dbias_V), dx_CD
+        dweight_EV = dweight_EV + jnp.matmul(scaled_EC, slopes_CV, preferred_element_type=jnp.float32)
+        return (loss_sum + loss, dweight_EV, dbias_V), dx_CD
 
     zero = jnp.float32(0)
-    x_GCD, row_GC, counts_GC = (a.reshape(chunks, chunk, *a.shape[1:]) for a in (x_ND, row_N, counts_N))
+    x_GCE, row_GC, counts_GC = (a.reshape(chunks, chunk, *a.shape[1:]) for a in (x_NE, row_N, counts_N))
     # For the head's gradient: XLA's fast product of matrices on a CPU needs the first one as it is, not transposed.
-    xT_GDC = x_GCD.swapaxes(1, 2) if gradients else None
-    split = x_GCD, xT_GDC, row_GC, counts_GC
+    xT_GEC = x_GCE.swapaxes(1, 2) if gradients else None
+    split = x_GCE, xT_GEC, row_GC, counts_GC
     if not gradients:
         loss, _ = jax.lax.scan(one_chunk, zero, split)
         return sum_data(loss), None
-    zeros = zero, jnp.zeros_like(head.weight_VD.T), jax.tree.map(jnp.zeros_like, head.bias_V)
-    (loss, dweight_DV, dbias_V), dx = jax.lax.scan(one_chunk, zeros, split)
-    dhead = replace(head, weight_VD=dweight_DV.T, bias_V=dbias_V)
+    dbias_V = None if is_column else jax.tree.map(jnp.zeros_like, head.bias_V)
+    zeros = zero, jnp.zeros_like(weight_VE.T, head.weight_VD.dtype), dbias_V
+    (loss, dweight_EV, dbias_V), dx = jax.lax.scan(one_chunk, zeros, split)
+    if is_column and head.bias_V is not None:
+        dbias_V = dweight_EV[D]
+    dhead = replace(head, weight_VD=dweight_EV[:D].T, bias_V=dbias_V)
     dx_BTD = sum_model(dx.reshape(-1, D))[:N].reshape(B, T, D).astype(x_BTD.dtype)
     return sum_data(loss), (dx_BTD, jax.tree.map(sum_data, dhead))
 

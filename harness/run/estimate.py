@@ -13,7 +13,7 @@ from flax import nnx
 
 from harness.config import TRAIN, Config
 from harness.data.tokenizer import get_tokenizer
-from harness.model.loss import CPU_CHUNK, chunk_in
+from harness.model.loss import CHUNK, CPU_CHUNK, chunk_in
 from harness.run.hardware import Device, flops_per_token
 from harness.training.sharding import make_mesh
 from harness.training.train_step import default_recipe, make_step_functions
@@ -49,7 +49,8 @@ def activations(config: Config, tokens: int, parts: int = 1) -> int:
 def logits(config: Config, tokens: int, memory: int, parts: int = 1) -> int:
     """The bytes of the logits of a chunk of so many tokens at most, and of their gradient. On a GPU, a chunk grows with
     the memory, which is 0 for a CPU."""
-    chunk = config.loss_chunk or (chunk_in(memory, config.vocab_rows) if memory else CPU_CHUNK)
+    of_device = CHUNK if config.has_pairs else chunk_in(memory, config.vocab_rows)  # the loss of pairs has fixed chunks
+    chunk = config.loss_chunk or (of_device if memory else CPU_CHUNK)
     return min(chunk, tokens) * config.vocab_rows // parts * (F32 + itemsize(config))
 
 
@@ -110,11 +111,13 @@ def with_vocabulary(config: Config) -> Config:
 def estimate(config: Config, device: Device) -> Estimate:
     """Estimates a run on a mesh of these devices, as many as its settings name; JAX must have, or emulate, so many.
 
-    Raises UsageError if the mesh does not fit the devices or the model.
+    With pairs of answers, a pair is two rows, which the base also reads: a second copy of the parameters that are
+    trained. Raises UsageError if the mesh does not fit the devices or the model.
     """
     mesh = make_mesh(config)
     number, parameters, gradients, moments = on_each(config)
-    tokens, parts = config.batch_size * config.context, mesh.shape["model"]
+    rows = config.batch_size * (2 if config.has_pairs else 1)
+    tokens, parts = rows * config.context, mesh.shape["model"]
     data = mesh.size // parts
     held = tokens // data // config.grad_accumulation_steps
     name = f"activations of {held:,} tokens, estimated"
@@ -126,6 +129,9 @@ def estimate(config: Config, device: Device) -> Estimate:
         "logits of one chunk and their gradient": logits(config, held, device.usable, parts),
     }
     flops = flops_per_token(config) * tokens
+    if config.has_pairs:
+        memory["base, of what is trained"] = gradients  # it has as many numbers
+        flops *= 4 / 3  # the base runs forward alone
     sent: dict[str, tuple[float, float]] = {}
     if data > 1:
         # With fsdp, each microbatch gathers the parameters twice; the gradients of a step are summed once.

@@ -133,13 +133,45 @@ def test_what_is_not_supported_is_said(name: str, message: str, tmp_path: Path) 
         written(name, tmp_path)
 
 
+TEMPLATE = {
+    "type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+    "special_tokens": {"<s>": {"id": "<s>", "ids": [5], "tokens": ["<s>"]}},
+}
+BYTE_LEVEL = {"type": "ByteLevel"}
+
+
+@pytest.mark.parametrize(
+    ("processor", "begin"),
+    [
+        (None, None),
+        (BYTE_LEVEL, None),
+        (TEMPLATE, 5),
+        ({"type": "Sequence", "processors": [BYTE_LEVEL, TEMPLATE]}, 5),
+        ({"type": "RobertaProcessing", "cls": ["<s>", 6], "sep": ["</s>", 7]}, 6),
+    ],
+)
+def test_the_token_before_a_text_is_that_of_the_tokenizer(processor: Any, begin: int | None, tmp_path: Path) -> None:
+    exported(LAYOUTS["Llama"], tmp_path / "out")
+    change(tmp_path / "out" / "tokenizer.json", post_processor=processor)
+    write_gguf(tmp_path / "out", tmp_path / "model.gguf")
+    reader = gguf.GGUFReader(tmp_path / "model.gguf")
+    assert value(reader, "tokenizer.ggml.add_bos_token") == (begin is not None)
+    if begin is not None:
+        assert value(reader, "tokenizer.ggml.bos_token_id") == begin
+
+
+def change(file: Path, **fields: Any) -> None:
+    """Replaces fields of a JSON file."""
+    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
+
+
 def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
     exported(LAYOUTS["Llama"], tmp_path / "out")
     file = tmp_path / "out" / "tokenizer.json"
-    content = json.loads(file.read_text())
     digits = {"type": "Digits", "individual_digits": True}
-    content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [digits, content["pre_tokenizer"]]}
-    file.write_text(json.dumps(content))
+    pre_tokenizer = json.loads(file.read_text())["pre_tokenizer"]
+    change(file, pre_tokenizer={"type": "Sequence", "pretokenizers": [digits, pre_tokenizer]})
     with pytest.raises(UsageError, match=r"tokenizer\.json is of a kind that cannot be written as GGUF"):
         write_gguf(tmp_path / "out", tmp_path / "model.gguf")
 

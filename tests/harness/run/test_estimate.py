@@ -57,6 +57,19 @@ def test_adapters_have_moments_of_their_own_alone() -> None:
     assert gradients < parameters / 3
 
 
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_pair_is_two_rows_that_the_base_reads_too(rank: int) -> None:
+    """The base has its own copy of what is trained: of all parameters, or of adapters."""
+    rows = replace(TINY, **ON_ONE, base="other", lora_rank=rank, packing="padded", chat="plain")  # type: ignore[arg-type]
+    pairs = replace(rows, field="pairs", dropout=0.0)
+    of_rows, of_pairs = estimate(rows, CPU), estimate(pairs, CPU)
+    assert of_pairs.tokens == 2 * of_rows.tokens
+    assert of_pairs.flops == pytest.approx(2 * 4 / 3 * of_rows.flops)
+    assert of_pairs.memory["base, of what is trained"] == on_each(rows)[2]
+    doubled = estimate(replace(rows, batch_size=2 * rows.batch_size), CPU)
+    assert of_pairs.total == doubled.total + on_each(rows)[2]
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
