@@ -53,9 +53,10 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
             continue
         state, points, _ = standings[problem.name]
         most = best.get(problem.name, 0)
-        time = f"{problem.minutes:5} min" if problem.minutes and not standings[problem.name].passed else ""
-        row = f"  {problem.label}  {problem.title:40} {points:2} of {problem.points:2}{time:9}"
+        row = f"  {problem.label}  {problem.title:40} {points:2} of {problem.points:2}"
         state = f"{state} (best {most})" if most > points else state
+        if not state and problem.minutes:
+            state = f"about {problem.minutes} minutes"
         fits = len(row) + 2 + len(state) <= terminal.width()
         click.echo(f"{row}  {state}".rstrip() if fits else f"{row}\n      {state}")
     if not shown:
