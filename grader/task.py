@@ -11,7 +11,12 @@ from grader.problem import Cases, Check, Problem
 
 @dataclass(frozen=True)
 class Standard:
-    """A class of an open task: its name, such as `gold`, and the highest score that is in it."""
+    """A class of an open task.
+
+    Attributes:
+        name: Its name, such as `gold`.
+        most: The highest score that is in it.
+    """
 
     name: str
     most: float
@@ -29,6 +34,8 @@ class Task(Problem):
     process with the submission, after its programs were traced, and returns JSON.
 
     Attributes:
+        cases: None: a task has no cases.
+        checks: None: a task has no checks.
         unit: The unit of the score, of which less is better.
         standards: The classes, the easiest first.
         learns: Whether `evidence.py` has a function `learn`.

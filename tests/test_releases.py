@@ -59,7 +59,8 @@ def test_file_names_on_pages_have_the_version(page: str):
 
 
 AUTHORING = [
-    griffe.load(f"grader.{name}", search_paths=[ROOT]) for name in ("problem", "checks", "exhibits", "authoring")
+    griffe.load(f"grader.{name}", search_paths=[ROOT])
+    for name in ("problem", "checks", "task", "exhibits", "authoring")
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from grader.course import catalog
 from grader.problem import Problem
-from grader.tasks.offer import Offer
+from grader.tasks.offer import Offer, Weighed
 from grader.wire.channel import Frame
 
 
@@ -22,6 +22,9 @@ def prepare(task: Problem) -> Callable[[Any, Frame], Iterator[Frame]]:
             yield Frame("learned", {"learned": module.learn(subject, request.fields["settings"])})
         else:
             for found in module.weigh(Offer.decode(request), request.fields["seed"], witness):
-                yield found if isinstance(found, Frame) else found.frame()
+                if isinstance(found, Weighed):
+                    yield found.frame()
+                else:
+                    yield Frame("progress", dict(zip(("step", "steps", "loss"), found, strict=True)))
 
     return stream

@@ -22,7 +22,6 @@ from grader.authoring import (
     described,
     stablehlo,
 )
-from grader.wire.channel import Frame
 from tasks.speedrun import stories as stories_
 from tasks.speedrun.offer import ROWS, checked
 from tasks.speedrun.stories import END, PACKINGS, PUBLIC_SEED, UnwritableError, Vocabulary
@@ -62,7 +61,7 @@ def _tokens(found: Any, most: int) -> list[bytes]:
     return list(found)
 
 
-def weigh(offered: Offer, seed: int, witness: Witness) -> Iterator[Frame | Weighed]:
+def weigh(offered: Offer, seed: int, witness: Witness) -> Iterator[tuple[int, int, float] | Weighed]:
     """Trains from the seed and computes the loss on held-out stories. Yields reports of progress, then what was found.
 
     Raises BadOutputError or RefusedProgramError.
@@ -83,8 +82,7 @@ def weigh(offered: Offer, seed: int, witness: Witness) -> Iterator[Frame | Weigh
     for number, (tokens, segments) in enumerate(itertools.islice(rows, steps)):
         state = step({**state, "tokens": tokens, "segments": segments, "number": np.int32(number)})
         if number % max(steps // 20, 1) == 0:
-            loss = float(np.nan_to_num(np.asarray(state["loss"])))
-            yield Frame("progress", {"step": number, "steps": steps, "loss": loss})
+            yield number, steps, float(np.nan_to_num(np.asarray(state["loss"])))
     nats = _nats(logits, state, held_out, rng)
     bits = nats / np.log(2) / stories_.number_of_bytes(texts)
     missed = f"it reaches {bits:.3f} bits per byte, and the task asks for {BAR:.2f}" if bits > BAR else ""
