@@ -77,7 +77,8 @@ def test_every_field_for_authors_is_documented(module: griffe.Module):
             named = [
                 field.name for section in sections if section.kind.value == "attributes" for field in section.value
             ]
-            fields = [name for name, field in owner.attributes.items() if "property" not in field.labels]
+            own = {name: field for name, field in owner.attributes.items() if not field.inherited}
+            fields = [name for name, field in own.items() if "property" not in field.labels]
             assert named == fields, owner.path
 
 
