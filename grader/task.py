@@ -11,7 +11,12 @@ from grader.problem import Cases, Check, Problem
 
 @dataclass(frozen=True)
 class Standard:
-    """A class of an open task: its name, such as `gold`, and the highest score that is in it."""
+    """A class of an open task.
+
+    Attributes:
+        name: Its name, such as `gold`.
+        most: The highest score that is in it.
+    """
 
     name: str
     most: float
@@ -22,13 +27,19 @@ class Task(Problem):
     """The definition of an open task: `TASK` in `tasks/NAME/task.py`. It has an entry, a page and a stub as a problem
     has, but no checks.
 
-    Two functions of `evidence.py` beside it make the score. `offer(subject)` runs where the submission is loaded, and
-    returns what can be judged without it: programs and settings. `weigh(offer, seed, witness)` runs in a process that
-    never saw the submission. It is called with several seeds, and the worst score counts.
+    Functions beside it make the score. `offer(subject)` of `offer.py` runs where the submission is loaded, without any
+    data, and returns what can be judged without it: programs and settings. `weigh(offer, seed, witness)` of
+    `evidence.py` runs in a process that never saw the submission. It is called with several seeds, and the worst score
+    counts. If a submission may learn from public data, `learn(subject, settings)` of `evidence.py` runs in a second
+    process with the submission, after its programs were traced, and returns JSON.
 
     Attributes:
+        cases: None: a task has no cases.
+        checks: None: a task has no checks.
         unit: The unit of the score, of which less is better.
         standards: The classes, the easiest first.
+        learns: Whether `evidence.py` has a function `learn`.
+        text_bytes: The most bytes that the texts of a submission may have when they are compressed; 0 means no limit.
         seeds: The number of seeds of a full grading.
         run_seconds: The time limit of the witness for one seed, in seconds of computing.
     """
@@ -37,6 +48,8 @@ class Task(Problem):
     checks: tuple[Check, ...] = ()
     unit: str = ""
     standards: tuple[Standard, ...] = ()
+    learns: bool = False
+    text_bytes: int = 0
     seeds: int = 3
     run_seconds: float = 600.0
 

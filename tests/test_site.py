@@ -57,7 +57,8 @@ def test_the_authoring_reference_has_every_name_that_a_course_imports(site: Path
     html = (site / "authoring.html").read_text()
     imported = {
         (node.module, alias.name)
-        for path in (ROOT / "problems").rglob("*.py")
+        for folder in ("problems", "tasks")
+        for path in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("grader.")
         for alias in node.names

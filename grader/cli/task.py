@@ -1,6 +1,7 @@
 """`grade task`: the score of a file for an open task."""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -25,8 +26,9 @@ def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json:
     you name another. If it does not exist there yet, it is created from the stub, and nothing is run. The same file
     always gets the same score. Exits 0 if the file is in a class, and 1 if it is in none.
     """
-    from grader.cli.grading import fork_server
     from grader.course.seed import read_seed
+    from grader.isolation import scratch
+    from grader.isolation.sandbox import ForkServer
     from grader.judge import submission as submission_
     from grader.tasks import grading, report
 
@@ -43,8 +45,10 @@ def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json:
         submission = submission_.read(chosen, path)
     except submission_.UnreadableSubmissionError as error:
         raise UsageError(str(error)) from None
-    with fork_server("") as server, working(f"running {chosen.title}", lines=True) as say:
+    # A fork server of its own: one that another command uses may have imported what makes data.
+    with closing(ForkServer()) as server, working(f"running {chosen.title}", lines=True) as say:
         score = grading.grade(chosen, submission, server, secret=secret, quick=quick, say=say)
+    scratch.leave()
     earlier = found.scores if (found := tasks.best(chosen, space.entries())) else ()
     click.echo(report.dumps(score) if as_json else report.render(score, terminal.width(), earlier))
     own = path.resolve() == space.file(chosen).resolve()

@@ -189,9 +189,9 @@ def play_module(folder: Path) -> object:
     return _module(folder / "play.py")
 
 
-def evidence_module(folder: Path) -> object:
-    """Returns the `evidence.py` in the folder of an open task, imported. Only workers call this: it imports JAX."""
-    return _module(folder / "evidence.py")
+def module_of_task(folder: Path, name: str) -> object:
+    """Returns a module in the folder of an open task, imported. Only workers call this: it imports JAX."""
+    return _module(folder / f"{name}.py")
 
 
 def _module(path: Path) -> object:

@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -19,7 +22,7 @@ from grader.task import Task
 from grader.tasks.offer import Weighed
 from grader.wire.channel import ChannelError, Frame
 
-WORKER = "grader.tasks.task_worker"
+OFFER, EVIDENCE = "grader.tasks.offer_worker", "grader.tasks.evidence_worker"
 _SEEDS = (1 << 63) - 1  # from 1 on
 
 
@@ -65,9 +68,11 @@ class Score:
         return "" if self.value is None or len(self.runs) < self.of else self.task.standard(self.value)
 
 
-def job(task: Task) -> Job:
-    """Returns the job of a worker for a task: of a submission, or a witness."""
-    return replace(submission_.job(task), extension=WORKER)
+def job(task: Task, worker: str = EVIDENCE) -> Job:
+    """Returns the job of a worker for a task. The one that traces a submission cannot read what makes data."""
+    plain = replace(submission_.job(task), extension=worker)
+    found = find_spec("harness") if worker == OFFER else None
+    return replace(plain, hidden=(*plain.hidden, *map(Path, (found and found.submodule_search_locations) or ())))
 
 
 def seeds(submission: Submission, secret: int, count: int) -> list[int]:
@@ -88,24 +93,55 @@ def grade(
     say: Say = lambda text: None,
 ) -> Score:
     """Grades a submission with all seeds of the task, or with one if `quick`. Raises CourseError, WorkerStartError."""
-    start = monotonic()
-    worker = Session(task, workers.worker(job(task)), task.timeout)
-    stdout, runs = "", list[Weighed]()
-    try:
-        say("tracing your program")
-        offer = worker.load("", submission) or _only(worker, Frame("stream", {"variant": ""}), "offer")
-    finally:
-        stdout = without_logs(worker.worker.close())
-    chosen = seeds(submission, secret, 1 if quick else task.seeds)
-    failure = offer if isinstance(offer, Failure) else None
-    if not isinstance(offer, Failure):
-        failure = _weigh(task, offer, chosen, workers, runs, say)
+    start, runs, empty = monotonic(), list[Weighed](), Score(task, submission.filename, of=task.seeds)
+    if failure := _too_long(task, submission):
+        return replace(empty, failure=failure)
+    say("tracing your program")
+    offer, stdout, isolation = _asked(task, submission, workers, OFFER, {})
+    learned: Frame | Failure = Frame("learned", {"learned": {}})
+    if task.learns and not isinstance(offer, Failure):
+        say("letting your program read public data")
+        fields = {"settings": offer.fields.get("settings")}
+        learned, more, _ = _asked(task, submission, workers, EVIDENCE, fields)
+        stdout += more
+    if isinstance(offer, Failure) or isinstance(learned, Failure):
+        failure = offer if isinstance(offer, Failure) else learned if isinstance(learned, Failure) else None
+    else:
+        chosen = seeds(submission, secret, 1 if quick else task.seeds)
+        fields = {"programs": offer.fields.get("programs"), "settings": offer.fields.get("settings")}
+        request = Frame("stream", {"variant": "", **fields, "learned": learned.fields.get("learned")}, offer.leaves)
+        failure = _weigh(task, request, chosen, workers, runs, say)
     seconds = monotonic() - start
-    return Score(task, submission.filename, runs, task.seeds, failure, stdout, worker.isolation, seconds)
+    return replace(empty, runs=runs, failure=failure, stdout=stdout, isolation=isolation, seconds=seconds)
+
+
+def _too_long(task: Task, submission: Submission) -> Failure | None:
+    """Returns a failure if the texts of a submission could hold more than a program."""
+    size = len(zlib.compress("".join(submission.sources.values()).encode("utf-8", "replace"), 9))
+    if not task.text_bytes or size <= task.text_bytes:
+        return None
+    return Failure(
+        "refused",
+        message=f"your file and the files that it imports have {size:,} bytes when they are compressed, and the limit "
+        f"is {task.text_bytes:,}: what the programs know must be learned where it is counted",
+    )
+
+
+def _asked(
+    task: Task, submission: Submission, workers: Workers, worker: str, fields: dict[str, Any]
+) -> tuple[Frame | Failure, str, Isolation]:
+    """Returns what a new process with the submission answers, what it printed, and its isolation."""
+    session = Session(task, workers.worker(job(task, worker)), task.timeout)
+    try:
+        kind = "offer" if worker == OFFER else "learned"
+        answer = session.load("", submission) or _only(session, Frame("stream", {"variant": "", **fields}), kind)
+    finally:
+        stdout = without_logs(session.worker.close())
+    return answer, stdout, session.isolation
 
 
 def _weigh(
-    task: Task, offer: Frame, chosen: Sequence[int], workers: Workers, runs: list[Weighed], say: Say
+    task: Task, request: Frame, chosen: Sequence[int], workers: Workers, runs: list[Weighed], say: Say
 ) -> Failure | None:
     """Adds a run for each seed to `runs`, up to the first that misses. Returns the failure that ended them, if any."""
     for number, seed in enumerate(chosen, 1):
@@ -117,7 +153,7 @@ def _weigh(
         witness = Session(task, workers.worker(job(task)), task.run_seconds, progress)
         try:
             witness.begin()
-            found = _only(witness, Frame("stream", {**_fields(offer), "seed": seed}, offer.leaves), "weighed")
+            found = _only(witness, replace(request, fields={**request.fields, "seed": seed}), "weighed")
         finally:
             witness.worker.close()
         if isinstance(found, Failure):
@@ -129,10 +165,6 @@ def _weigh(
         if runs[-1].missed:
             return None
     return None
-
-
-def _fields(offer: Frame) -> dict[str, Any]:
-    return {"variant": "", **{name: offer.fields.get(name) for name in ("programs", "settings")}}
 
 
 def _only(session: Session, request: Frame, kind: str) -> Frame | Failure:

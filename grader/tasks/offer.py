@@ -14,10 +14,17 @@ _MOST_PIECES = 1000
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """Traced programs by name, and settings as JSON: all that is known of a submission where it is weighed."""
+    """All that is known of a submission where it is weighed.
+
+    Attributes:
+        programs: Its traced programs, by name.
+        settings: Its settings, as JSON.
+        learned: What it learned from public data, as JSON.
+    """
 
     programs: Mapping[str, Program]
     settings: Mapping[str, Any]
+    learned: Mapping[str, Any] = field(default_factory=dict)
 
     def frame(self) -> Frame:
         """Returns the frame in which a worker sends this."""
@@ -29,8 +36,8 @@ class Offer:
     @classmethod
     def decode(cls, frame: Frame) -> "Offer":
         """Returns the offer in a frame. Raises ChannelError on anything that `frame` does not make."""
-        programs, settings = frame.fields.get("programs"), frame.fields.get("settings")
-        if type(programs) is not dict or type(settings) is not dict:
+        programs, settings, learned = (frame.fields.get(name) for name in ("programs", "settings", "learned"))
+        if type(programs) is not dict or type(settings) is not dict or type(learned) is not dict:
             raise ChannelError("an offer is not programs and settings")
         found = {}
         for name, fields in programs.items():
@@ -39,7 +46,7 @@ class Offer:
             if type(fields) is not dict:
                 raise ChannelError("a program of an offer is not its inputs and outputs")
             found[name] = program_.decode(Frame("program", fields, own))[0]
-        return cls(found, settings)
+        return cls(found, settings, learned)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,11 @@ class RefusedProgramError(Exception):
 class Witness:
     """The programs that this process has compiled.
 
-    `mesh`, `measures` and `makers`, the functions that make arrays from a case, are the problem's.
+    Attributes:
+        mesh: The mesh of the problem, on which placements are measured.
+        measures: The problem's own measures, by name.
+        makers: The functions of the problem that make arrays from a case, by name.
+        compiled: The programs, each compiled once.
     """
 
     mesh: tuple[int, ...] = ()

@@ -17,20 +17,20 @@ from p46_muon import muon
 
 STEPS, BATCH, T = 150, 8, 64
 D, HEADS, LAYERS = 64, 2, 1
-TOKENS = 2048
+TOKENS = 1008
 PADDING = -1
 
 
 def settings() -> dict[str, Any]:
     """The steps of a run, the rows of a batch, the targets of a row, and how stories become rows."""
-    return {"steps": STEPS, "batch": BATCH, "context": T, "packing": "padded"}
+    return {"steps": STEPS, "batch": BATCH, "context": T, "packing": "padded", "tokens": TOKENS}
 
 
-def vocabulary(stories: Sequence[str]) -> list[bytes]:
-    """At most 4,096 tokens of one word and at most 16 bytes, each once. The zero byte ends a story."""
+def vocabulary(stories: Sequence[str], V: int) -> list[bytes]:
+    """The zero byte, the letters, and the words that occur most often."""
     letters = {letter.encode() for story in stories for letter in story}
     words = Counter(word.encode() for story in stories for word in re.findall(r" ?\w+|[^\w\s]+|\s+", story))
-    return [b"\0", *dict.fromkeys([*sorted(letters), *(word for word, _ in words.most_common())])][:TOKENS]
+    return [b"\0", *dict.fromkeys([*sorted(letters), *(word for word, _ in words.most_common())])][:V]
 
 
 def model_of(parameters: Any) -> Any:

@@ -23,16 +23,16 @@ OPTIMIZER = muon(0.06, 0.95, 0.0, rest=adamw(0.06, 0.8, 0.95, 1e-8, 0.0))  # tim
 
 def settings() -> dict[str, Any]:
     """Rows are full: a story begins where the one before ends."""
-    return {"steps": STEPS, "batch": BATCH, "context": T, "packing": "packed"}
+    return {"steps": STEPS, "batch": BATCH, "context": T, "packing": "packed", "tokens": TOKENS}
 
 
-def vocabulary(stories: Sequence[str]) -> list[bytes]:
+def vocabulary(stories: Sequence[str], V: int) -> list[bytes]:
     """The zero byte, the letters, and the words that occur most often, each with the marks that follow it."""
     letters = {letter.encode() for story in stories for letter in story}
     pattern = r"\s*\w+[^\w\s\0]*\0?|[^\w\s]+|\s+"
     words = Counter(word.encode() for story in stories for word in re.findall(pattern, story + "\0"))
     common = [word for word, _ in words.most_common() if len(word) <= 16]
-    return list(dict.fromkeys([b"\0", *sorted(letters), *common]))[:TOKENS]
+    return list(dict.fromkeys([b"\0", *sorted(letters), *common]))[:V]
 
 
 def init(key: jax.Array, V: int) -> Any:

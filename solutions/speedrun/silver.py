@@ -14,7 +14,7 @@ from p46_muon import muon
 
 STEPS, BATCH, T = 130, 8, 64
 D, F, HEADS = 48, 96, 2
-TOKENS = 1200
+TOKENS = 1008
 TINY = 1e-6
 
 RATE = warmup_stable_decay(1.0, 3, STEPS // 3, STEPS)
@@ -23,14 +23,14 @@ OPTIMIZER = muon(0.06, 0.95, 0.0, rest=adamw(0.04, 0.8, 0.95, 1e-8, 0.0))  # tim
 
 def settings() -> dict[str, Any]:
     """Rows are full: a story begins where the one before ends."""
-    return {"steps": STEPS, "batch": BATCH, "context": T, "packing": "packed"}
+    return {"steps": STEPS, "batch": BATCH, "context": T, "packing": "packed", "tokens": TOKENS}
 
 
-def vocabulary(stories: Sequence[str]) -> list[bytes]:
+def vocabulary(stories: Sequence[str], V: int) -> list[bytes]:
     """The zero byte, the letters, and the words that occur most often."""
     letters = {letter.encode() for story in stories for letter in story}
     words = Counter(word.encode() for story in stories for word in re.findall(r" ?\w+|[^\w\s]+|\s+", story))
-    return [b"\0", *dict.fromkeys([*sorted(letters), *(word for word, _ in words.most_common())])][:TOKENS]
+    return [b"\0", *dict.fromkeys([*sorted(letters), *(word for word, _ in words.most_common())])][:V]
 
 
 def init(key: jax.Array, V: int) -> Any:

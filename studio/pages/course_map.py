@@ -10,12 +10,13 @@ from starlette.routing import Route
 from commandline.text import counted
 from grader.cost import records
 from grader.cost.figures import WORK
-from grader.course import catalog, paths
+from grader.course import catalog, paths, tasks
 from grader.course.log import Progress
 from grader.course.workspace import Standing
 from grader.practice import reminders
 from grader.problem import Problem
 from grader.report import exhibits_picture
+from grader.task import Task
 from studio.studio import Studio
 from studio.view import read_json, render
 
@@ -87,6 +88,7 @@ def course_map(request: Request) -> Response:
         "instead": studio.space.instead_of(following.problem) if following else None,
         "columns": max(map(len, parts.values())),
         "done": {part: sum(node.standing.passed for node in nodes) for part, nodes in parts.items()},
+        "tasks": _tasks(studio),
         "edges": _edges({node.problem.number: node for node in nodes}),
         "facts": _facts(studio, nodes),
         "due": len(reminders.due_memories(studio.space)),
@@ -115,6 +117,16 @@ def _nodes(studio: Studio) -> list[Node]:
             Node(problem, len(columns) - 1, column, standing, best, is_next, is_due, picture, problem in on_path, work)
         )
     return nodes
+
+
+def _tasks(studio: Studio) -> dict[str, list[tuple[Task, str]]]:
+    """Returns the open tasks by part, each with the learner's class, or an empty text."""
+    found: dict[str, list[tuple[Task, str]]] = {}
+    entries = studio.space.entries()
+    for task in tasks.tasks():
+        best = tasks.best(task, entries)
+        found.setdefault(tasks.part_of(task), []).append((task, best.standard if best else ""))
+    return found
 
 
 def _edges(nodes: dict[int, Node]) -> list[tuple[Node, Node, str]]:

@@ -1,136 +1,55 @@
-"""The evidence of the speedrun. A submission's worker traces three programs. A witness trains with them, on stories
-that the worker never had, and counts each operation that runs."""
+"""The evidence of the speedrun. A witness trains with the programs of a submission, on stories that the submission
+never had, and counts each operation that runs."""
 
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from grader.authoring import (
     BadOutputError,
-    Given,
     Offer,
     Program,
     RefusedProgramError,
     Repeated,
     Subject,
-    UntraceableError,
     Weighed,
     Witness,
     described,
-    named,
     stablehlo,
-    trace,
 )
-from grader.wire.channel import Frame
 from tasks.speedrun import stories as stories_
+from tasks.speedrun.offer import ROWS, checked
 from tasks.speedrun.stories import END, PACKINGS, PUBLIC_SEED, UnwritableError, Vocabulary
-
-__all__ = ["Witness", "offer", "weigh"]
 
 BAR = 0.95  # bits per byte: 5% below problem 32's reference, which reaches 1.00
 STORIES, HELD_OUT = 3000, 200
-ROWS = 16  # of one batch of held-out stories
-MOST_TOKENS, LONGEST_TOKEN = 4096, 16  # the second in bytes
+LONGEST_TOKEN = 16  # bytes
 # A token of several words would store text: 4,096 phrases reach the loss without a step of training.
 ONE_WORD = re.compile(rb"\s*\S*")
 MOST_STATE = 1 << 21  # numbers of 32 bits
-MOST_CONSTANTS = 512  # numbers that the programs contain, each of them
 SAME = 1e-3  # logits that do not depend on later tokens differ by less, relative to the largest
-LIMITS = {"steps": 20_000, "batch": 512, "context": 512}
-STATE = "state."
 LARGEST_PIECES = 8
 
 
-# In the worker of a submission.
+def learn(subject: Subject, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The vocabulary that a submission makes from public stories, as JSON. Its programs are traced already, in another
+    process. Raises BadOutputError."""
+    V = int(settings["tokens"])
+    tokens = _tokens(subject.call("vocabulary", stories_.texts(STORIES, PUBLIC_SEED), V), V)
+    return {"vocabulary": [token.hex() for token in tokens]}
 
 
-def offer(subject: Subject) -> Offer:
-    """The programs `init`, `step` and `logits`, and the settings with the vocabulary. Raises BadOutputError."""
-    settings = _settings(subject.call("settings", returns=(dict, "a dictionary of numbers by name")))
-    tokens = _tokens(subject.call("vocabulary", stories_.texts(STORIES, PUBLIC_SEED)))
-    V, B, T = len(tokens), settings["batch"], settings["context"]
-    trees = list[Any]()
-
-    def init(key: Any) -> dict[str, Any]:
-        state = subject.call("init", jax.random.wrap_key_data(key), V)
-        arrays = {f"{STATE}{number}": x for number, x in enumerate(named(state, "state").values())}
-        trees.append(jax.tree.structure(state))
-        shapes[:] = [(jnp.shape(x), jnp.result_type(x)) for x in arrays.values()]
-        return arrays
-
-    shapes: list[tuple[tuple[int, ...], Any]] = []
-    programs = {"init": _traced("init", init, Given("case", "key", (2,), jnp.uint32))}
-    given = [Given("case", f"{STATE}{number}", shape, dtype) for number, (shape, dtype) in enumerate(shapes)]
-
-    def step(state: list[Any], tokens: Any, segments: Any, number: Any) -> dict[str, Any]:
-        after, loss = subject.call("step", jax.tree.unflatten(trees[0], state), tokens, segments, number)
-        leaves, tree = jax.tree.flatten(after)
-        got = [(jnp.shape(x), jnp.result_type(x)) for x in leaves]
-        if tree != trees[0] or got != shapes:
-            wrong = next(
-                (f"an array of {b} where `init` made {a}" for a, b in zip(shapes, got, strict=False) if a != b), ""
-            )
-            raise BadOutputError(f"`step` must return a state like that of `init`{wrong and f'; it has {wrong}'}")
-        if jnp.shape(loss):
-            raise BadOutputError(f"`step` returned a loss of shape {jnp.shape(loss)}; it must be one number")
-        return {**{f"{STATE}{number}": x for number, x in enumerate(leaves)}, "loss": jnp.float32(loss)}
-
-    def logits(state: list[Any], tokens: Any, segments: Any) -> dict[str, Any]:
-        found = subject.call("logits", jax.tree.unflatten(trees[0], state), tokens, segments)
-        if jnp.shape(found) != (ROWS, T, V):
-            raise BadOutputError(
-                f"`logits` returned shape {jnp.shape(found)} for {ROWS} rows; it must be {(ROWS, T, V)}"
-            )
-        return {"logits": jnp.float32(found)}
-
-    rows = [Given("case", name, (B, T + 1), jnp.int32) for name in ("tokens", "segments")]
-    programs["step"] = _traced("step", step, given, *rows, Given("case", "number", (), jnp.int32))
-    rows = [Given("case", name, (ROWS, T), jnp.int32) for name in ("tokens", "segments")]
-    programs["logits"] = _traced("logits", logits, given, *rows)
-    return Offer(programs, {**settings, "vocabulary": [token.hex() for token in tokens]})
-
-
-def _traced(name: str, function: Callable[..., dict[str, Any]], *given: Any) -> Program:
-    """The program of an entry. Raises BadOutputError if it cannot be traced."""
-    try:
-        return trace(function, *given)
-    except UntraceableError as error:
-        raise BadOutputError(f"`{name}` must be traceable by jax.jit ({error})") from error
-
-
-def _settings(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, checked. Raises BadOutputError."""
-    names = (*LIMITS, "packing")
-    if set(chosen) != set(names):
-        raise BadOutputError(
-            f"`settings` gives {', '.join(map(str, chosen)) or 'nothing'}; it must give {', '.join(names)}"
-        )
-    for name, most in LIMITS.items():
-        if type(chosen[name]) is not int or not 1 <= chosen[name] <= most:
-            raise BadOutputError(
-                f"`settings` has {chosen[name]!r:.40} for {name!r}; it must be a whole number up to {most}"
-            )
-    if chosen["packing"] not in PACKINGS:
-        raise BadOutputError(
-            f"`settings` has {chosen['packing']!r:.40} for 'packing'; it must be {' or '.join(PACKINGS)}"
-        )
-    return dict(chosen)
-
-
-def _tokens(found: Any) -> list[bytes]:
+def _tokens(found: Any, most: int) -> list[bytes]:
     """The tokens of a vocabulary, checked. Raises BadOutputError."""
     if not isinstance(found, list | tuple) or not all(type(token) is bytes for token in found):
         raise BadOutputError(f"`vocabulary` returned {described(found)}; it must return a list of bytes")
-    if len(found) > MOST_TOKENS or len(set(found)) < len(found):
-        raise BadOutputError(
-            f"`vocabulary` returned {len(found)} tokens; it must return at most {MOST_TOKENS}, each once"
-        )
+    if len(found) > most or len(set(found)) < len(found):
+        raise BadOutputError(f"`vocabulary` returned {len(found)} tokens; it must return at most {most}, each once")
     if not all(1 <= len(token) <= LONGEST_TOKEN for token in found):
         raise BadOutputError(f"`vocabulary` returned tokens that are empty or longer than {LONGEST_TOKEN} bytes")
     if many := next((token for token in found if not ONE_WORD.fullmatch(token)), None):
@@ -142,18 +61,15 @@ def _tokens(found: Any) -> list[bytes]:
     return list(found)
 
 
-# In the witness.
-
-
-def weigh(offered: Offer, seed: int, witness: Witness) -> Iterator[Frame | Weighed]:
+def weigh(offered: Offer, seed: int, witness: Witness) -> Iterator[tuple[int, int, float] | Weighed]:
     """Trains from the seed and computes the loss on held-out stories. Yields reports of progress, then what was found.
 
     Raises BadOutputError or RefusedProgramError.
     """
     rng = np.random.default_rng(seed)
-    settings = _settings({name: value for name, value in offered.settings.items() if name != "vocabulary"})
-    vocabulary = Vocabulary(_tokens([bytes.fromhex(token) for token in offered.settings["vocabulary"]]))
-    V, B, T = len(vocabulary.tokens), settings["batch"], settings["context"]
+    settings = checked(offered.settings)
+    V, B, T = settings["tokens"], settings["batch"], settings["context"]
+    vocabulary = Vocabulary(_tokens([bytes.fromhex(token) for token in offered.learned["vocabulary"]], V))
     init, step, logits = _programs(offered.programs, witness, V, B, T)
     try:
         training = vocabulary.stories(stories_.texts(STORIES, int(rng.integers(1, 2**62))))
@@ -166,8 +82,7 @@ def weigh(offered: Offer, seed: int, witness: Witness) -> Iterator[Frame | Weigh
     for number, (tokens, segments) in enumerate(itertools.islice(rows, steps)):
         state = step({**state, "tokens": tokens, "segments": segments, "number": np.int32(number)})
         if number % max(steps // 20, 1) == 0:
-            loss = float(np.nan_to_num(np.asarray(state["loss"])))
-            yield Frame("progress", {"step": number, "steps": steps, "loss": loss})
+            yield number, steps, float(np.nan_to_num(np.asarray(state["loss"])))
     nats = _nats(logits, state, held_out, rng)
     bits = nats / np.log(2) / stories_.number_of_bytes(texts)
     missed = f"it reaches {bits:.3f} bits per byte, and the task asks for {BAR:.2f}" if bits > BAR else ""
@@ -184,8 +99,8 @@ def _pieces(work: Counter[str]) -> dict[str, int]:
 
 
 def _programs(programs: Mapping[str, Program], witness: Witness, V: int, B: int, T: int) -> list[Repeated]:
-    """The three programs, compiled. Raises RefusedProgramError if they do not fit each other or hold too many
-    numbers."""
+    """The three programs, compiled. Raises RefusedProgramError if they do not fit each other, or if the state is too
+    large."""
     init, step, logits = (witness.sound(programs[name]) for name in ("init", "step", "logits"))
     made = dict(zip(init.program.outputs, zip(init.output_shapes, _kinds(init), strict=True), strict=True))
     after = dict(zip(step.program.outputs, zip(step.output_shapes, _kinds(step), strict=True), strict=True))
@@ -203,11 +118,6 @@ def _programs(programs: Mapping[str, Program], witness: Witness, V: int, B: int,
             kind = (item.shape, stablehlo.element_type(jnp.dtype(item.dtype)))
             if item.source != "case" or known.get(item.name) != kind:
                 raise RefusedProgramError(f"its program takes an array that does not exist, {item.name!r:.60}")
-        if (count := stablehlo.numbers_written(compiled.parsed)) > MOST_CONSTANTS:
-            raise RefusedProgramError(
-                f"a program contains {count} numbers as constants, and the limit is {MOST_CONSTANTS}: compute tables "
-                "and masks with `jnp`, and let the parameters be drawn from the key"
-            )
     size = sum(map(stablehlo.numbers, stablehlo.returned(init.parsed)))
     if size > MOST_STATE:
         raise RefusedProgramError(f"its state holds {size} numbers, and the limit is {MOST_STATE}")

@@ -7,7 +7,7 @@ TASK = Task(
     title="The speedrun",
     entries=(
         Entry("settings", ()),
-        Entry("vocabulary", ("stories",)),
+        Entry("vocabulary", ("stories", "V")),
         Entry("init", ("key", "V")),
         Entry("step", ("state", "tokens", "segments", "number"), returns=("state", "loss")),
         Entry("logits", ("state", "tokens", "segments")),
@@ -19,6 +19,8 @@ TASK = Task(
         Standard("silver", 60e9),
         Standard("gold", 33e9),
     ),
+    learns=True,
+    text_bytes=10_000,
     timeout=120.0,
     long_runs=True,
 )

@@ -8,10 +8,10 @@ REFUSED = "only at its beginning"
 
 
 def settings():
-    return {"steps": 1, "batch": 1, "context": 64, "packing": "packed"}
+    return {"steps": 1, "batch": 1, "context": 64, "packing": "packed", "tokens": 4096}
 
 
-def vocabulary(stories):
+def vocabulary(stories, V):
     letters = {letter.encode() for story in stories for letter in story}
     phrases = Counter(story.encode()[at : at + 12] for story in stories[:500] for at in range(len(story)))
     return [b"\0", *letters, *(phrase for phrase, _ in phrases.most_common(4000) if len(phrase) > 1)]

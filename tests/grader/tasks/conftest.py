@@ -11,7 +11,7 @@ from grader.course import catalog, selection
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
-DEFINITION, EVIDENCE = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+DEFINITION, OFFER, EVIDENCE = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 (LISTED,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 STUB = '''"""Doubling."""
 
@@ -35,7 +35,8 @@ def doubling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         file.write(LISTED)
     page = "# Doubling\n\nWrite `double(x)`.\n"
     for name, text in {
-        "tasks/doubling/task.py": DEFINITION, "tasks/doubling/evidence.py": EVIDENCE, "tasks/doubling/stub.py": STUB,
+        "tasks/doubling/task.py": DEFINITION, "tasks/doubling/offer.py": OFFER,
+        "tasks/doubling/evidence.py": EVIDENCE, "tasks/doubling/stub.py": STUB,
         "tasks/doubling/page.md": page,
         "solutions/doubling/gold.py": GOLD, "solutions/doubling/bronze.py": BRONZE,
         **{f"tests/attacks/forgeries/doubling_{number}.py": FORGERY for number in range(3)},

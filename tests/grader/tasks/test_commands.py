@@ -44,7 +44,7 @@ def test_a_bundle_has_the_task_without_its_solutions(doubling: Path, tmp_path: P
     lines = list(pack.pack(bundle, [catalog.find("01")]))
     assert "doubling  an open task" in lines
     assert sorted(path.name for path in (bundle / "tasks" / "doubling").iterdir()) == [
-        "evidence.py", "page.md", "stub.py", "task.py",
+        "evidence.py", "offer.py", "page.md", "stub.py", "task.py",
     ]  # fmt: skip
     assert not (bundle / "solutions").exists()
     assert [task.name for task in course.read(bundle).tasks] == ["doubling"]

@@ -1,4 +1,4 @@
-"""The workers' side of an open task: a submission's worker sends its offer, and a witness weighs one.
+"""A worker with the evidence of an open task: it weighs an offer, or lets a submission learn from public data.
 
 `grader.worker` imports this by the name in a job, in the process that becomes the worker, before it is confined.
 """
@@ -8,20 +8,23 @@ from typing import Any
 
 from grader.course import catalog
 from grader.problem import Problem
-from grader.tasks.offer import Offer
+from grader.tasks.offer import Offer, Weighed
 from grader.wire.channel import Frame
 
 
 def prepare(task: Problem) -> Callable[[Any, Frame], Iterator[Frame]]:
     """Imports the evidence of an open task. Returns the function that answers its requests. Raises CourseError."""
-    module: Any = catalog.evidence_module(task.folder)
+    module: Any = catalog.module_of_task(task.folder, "evidence")
     witness = module.Witness()
 
     def stream(subject: Any, request: Frame) -> Iterator[Frame]:
         if subject is not None:
-            yield module.offer(subject).frame()
+            yield Frame("learned", {"learned": module.learn(subject, request.fields["settings"])})
         else:
             for found in module.weigh(Offer.decode(request), request.fields["seed"], witness):
-                yield found if isinstance(found, Frame) else found.frame()
+                if isinstance(found, Weighed):
+                    yield found.frame()
+                else:
+                    yield Frame("progress", dict(zip(("step", "steps", "loss"), found, strict=True)))
 
     return stream
