@@ -98,19 +98,19 @@ def grade(
         return replace(empty, failure=failure)
     say("tracing your program")
     offer, stdout, isolation = _asked(task, submission, workers, OFFER, {})
-    learned: Frame | Failure = Frame("learned", {"learned": {}})
-    if task.learns and not isinstance(offer, Failure):
+    found = offer
+    if task.learns and isinstance(offer, Frame):
         say("letting your program read public data")
         fields = {"settings": offer.fields.get("settings")}
-        learned, more, _ = _asked(task, submission, workers, EVIDENCE, fields)
+        found, more, _ = _asked(task, submission, workers, EVIDENCE, fields)
         stdout += more
-    if isinstance(offer, Failure) or isinstance(learned, Failure):
-        failure = offer if isinstance(offer, Failure) else learned if isinstance(learned, Failure) else None
-    else:
-        chosen = seeds(submission, secret, 1 if quick else task.seeds)
-        fields = {"programs": offer.fields.get("programs"), "settings": offer.fields.get("settings")}
-        request = Frame("stream", {"variant": "", **fields, "learned": learned.fields.get("learned")}, offer.leaves)
-        failure = _weigh(task, request, chosen, workers, runs, say)
+    if isinstance(offer, Frame) and isinstance(found, Frame):
+        fields = {name: offer.fields.get(name) for name in ("programs", "settings")}
+        learned = found.fields.get("learned") if task.learns else {}
+        request = Frame("stream", {"variant": "", **fields, "learned": learned}, offer.leaves)
+        failure = _weigh(task, request, seeds(submission, secret, 1 if quick else task.seeds), workers, runs, say)
+    elif isinstance(found, Failure):  # the offer's, if there is none
+        failure = found
     seconds = monotonic() - start
     return replace(empty, runs=runs, failure=failure, stdout=stdout, isolation=isolation, seconds=seconds)
 

@@ -27,11 +27,6 @@ class Vocabulary:
 
     tokens: Sequence[bytes]
 
-    def encode(self, text: bytes) -> list[int]:
-        """Returns the ids of a text: always the longest token that fits. Raises UnwritableError."""
-        ids = {token: number for number, token in enumerate(self.tokens)}
-        return _cut(text, ids, max(map(len, ids)))
-
     def stories(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of stories: the zero byte, the text, and the zero byte. Raises UnwritableError."""
         ids = {token: number for number, token in enumerate(self.tokens)}
@@ -40,6 +35,8 @@ class Vocabulary:
 
 
 def _cut(text: bytes, ids: dict[bytes, int], longest: int) -> list[int]:
+    """Returns the ids of a text: always of the longest token that fits, which has at most `longest` bytes. Raises
+    UnwritableError."""
     found, place = [], 0
     while place < len(text):
         for size in range(min(longest, len(text) - place), 0, -1):
