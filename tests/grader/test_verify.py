@@ -22,7 +22,7 @@ LAST_CHECK = catalog.load(NAME).checks[-1].name
 # The sections of the page that claims, pitfalls and promises come from, reduced to what the two misconceptions cover.
 SECTIONS = {
     "Why this matters": "Why.",
-    "The ideas": "One idea.",
+    "The ideas": "One idea.\n\n```predict\nHow many rows?\n\n= 3\n\nSo many.\n\n>>> 1 + 2\n3\n```",
     "A worked sketch": "A row, by hand.",
     "Pitfalls": "- One.\n- Two.",
     "The problem": "```text\nlayer_norm(x, scale, bias, epsilon) -> out\n```\n\nIt must work.",
@@ -78,6 +78,8 @@ DEFECTS = [
     [
         (PAGE, "## Pitfalls", "## Traps", "the page has no section 'Pitfalls'"),
         (PAGE, "[[-1.069", "[[-1.070", "an example of the page is false"),
+        (PAGE, "= 3", "= 4", "the example of the prediction 'How many rows?' does not end with its answer"),
+        (PAGE, ">>> 1 + 2", ">>> 1 + 1", "the example of a prediction is false"),
         (PAGE, "3. `(x - mean)", "`(x - mean)", "fewer than 3 hints"),
         (PAGE, "layer_norm(x, scale, bias, epsilon) -> out", "norm(x)", "does not mention `layer_norm`"),
         (PAGE, "A row, by hand.", "A row of 987 numbers.", "no example has the number 987 of the worked sketch"),
@@ -130,7 +132,7 @@ DEFECTS = [
             MISCONCEPTIONS,
             "find = ",
             "fnd = ",
-            "misconception 1 must have name, says, find, replace, and can have raises, pitfall, not_in and see; it has",
+            "misconception 1 must have name, says, find, replace, and can have fix, raises, pitfall, not_in and see;",
         )
     ],
     [(MISCONCEPTIONS, "find = ", "raises = 'no'\nfind = ", "`raises` of misconception 1 must be true or false")],

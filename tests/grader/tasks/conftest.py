@@ -10,9 +10,6 @@ import pytest
 from grader.course import catalog, selection
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
-DEFINITION, OFFER, EVIDENCE = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-(LISTED,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 STUB = '''"""Doubling."""
 
 
@@ -29,14 +26,17 @@ FORGERY = '"""Says one thing and does another."""\n\nREFUSED = "must accept"\n\n
 @pytest.fixture
 def doubling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of the course, which is selected."""
+    text = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    definition, offer, evidence = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (listed,) = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     folder = tmp_path / "signals"
     shutil.copytree(ROOT / "docs" / "examples" / "smoothing", folder, ignore=shutil.ignore_patterns("__pycache__"))
     with (folder / "course.toml").open("a") as file:
-        file.write(LISTED)
+        file.write(listed)
     page = "# Doubling\n\nWrite `double(x)`.\n"
     for name, text in {
-        "tasks/doubling/task.py": DEFINITION, "tasks/doubling/offer.py": OFFER,
-        "tasks/doubling/evidence.py": EVIDENCE, "tasks/doubling/stub.py": STUB,
+        "tasks/doubling/task.py": definition, "tasks/doubling/offer.py": offer,
+        "tasks/doubling/evidence.py": evidence, "tasks/doubling/stub.py": STUB,
         "tasks/doubling/page.md": page,
         "solutions/doubling/gold.py": GOLD, "solutions/doubling/bronze.py": BRONZE,
         **{f"tests/attacks/forgeries/doubling_{number}.py": FORGERY for number in range(3)},
