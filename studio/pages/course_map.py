@@ -58,12 +58,11 @@ class Node:
 
     @property
     def words(self) -> str:
-        """The learner's standing: points now, and the best if they are more. A pass has all points, so it needs no
-        number."""
+        """The learner's standing: points now, and the best if they are more; before that, how long it takes. A pass has
+        all points, so it needs no number."""
         state, now, _ = self.standing
         if not self.kind:
-            minutes = f", {self.problem.minutes} min" if self.problem.minutes else ""
-            return f"{counted(self.problem.points, 'point')}{minutes}"
+            return f"{self.problem.minutes} min" if self.problem.minutes else counted(self.problem.points, "point")
         best = f", best {self.best}" if self.best > now else ""
         if self.is_due:
             return "review due"

@@ -10,10 +10,13 @@ export function predictions(article, path, answered, isKnown) {
   const boxes = [...article.querySelectorAll(".predict")];
   const open = new Set(boxes.filter((_, index) => !answered[index] && !isKnown));
 
-  /** Hides what stands below the first question without an answer. */
+  /** Hides what stands below the first question without an answer, up to the hints. */
   function layOut() {
+    // A drawing with sliders may have taken a table into itself that stood below it.
+    for (const element of article.querySelectorAll(".later")) element.classList.remove("later");
     let isLater = false;
     for (const element of article.children) {
+      isLater &&= element.id !== "hints-title";
       element.classList.toggle("later", isLater);
       isLater ||= open.has(element);
     }

@@ -119,6 +119,13 @@ def enter(page: Page, studio: Server) -> None:
     page.wait_for_url(f"{studio.base}/")
 
 
+def read_on(page: Page) -> None:
+    """Goes on to the end of a problem's page, without an answer to its questions."""
+    expect(page.locator("#hint")).to_be_attached()
+    while (skip := page.get_by_role("button", name="Read on without an answer").locator("visible=true")).count():
+        skip.first.click()
+
+
 @pytest.fixture
 def page(browser: Browser, studio: Server) -> Iterator[Page]:
     """A page of a new browser that has opened the studio's address. Errors in the page fail the test."""

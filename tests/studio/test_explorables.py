@@ -2,12 +2,13 @@
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.studio.conftest import Server, axe, enter
+from tests.studio.conftest import Server, axe, enter, read_on
 
 
 def test_sliders_move_two_drawings(page: Page, studio: Server):
     """By the keyboard, under the policy of the studio, whose violations are errors of the page."""
     page.goto(f"{studio.base}/problems/02")
+    read_on(page)
     figure = page.locator("figure.explorable")
     scale = figure.get_by_role("slider", name="Divide the scores by")
     before = figure.locator("svg").inner_html()
@@ -22,6 +23,7 @@ def test_sliders_move_two_drawings(page: Page, studio: Server):
     expect(figure.get_by_role("cell", name="1.00, 0.99, 0.95, 0.93")).to_be_visible()
 
     page.goto(f"{studio.base}/problems/29")
+    read_on(page)
     temperature = figure.get_by_role("slider", name="Temperature")
     expect(figure.get_by_role("img")).to_have_count(1)
     temperature.press("End")
@@ -34,6 +36,7 @@ def test_they_are_accessible_on_a_phone(browser: Browser, studio: Server):
         page = context.new_page()
         enter(page, studio)
         page.goto(f"{studio.base}/problems/02")
+        read_on(page)
         expect(page.locator("figure.explorable input")).to_have_count(2)
         page.get_by_text("The numbers at some settings").click()
         assert axe(page) == []

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from grader.course import catalog
 from tests.conftest import NO_SHIFT, ROOT, misconception_name
-from tests.studio.conftest import Server, axe, enter
+from tests.studio.conftest import Server, axe, enter, read_on
 
 NAME = "p07_next_token_loss"
 RIGHT = (ROOT / "solutions" / f"{NAME}.py").read_text()
@@ -40,6 +40,7 @@ def graded(page: Page, verdict: str) -> None:
 
 def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
     page = problem
+    read_on(page)
     expect(page.locator("math").first).to_be_visible()
     write(page, WRONG)
     expect(page.locator("#saved")).to_have_text("unsaved")
