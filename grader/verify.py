@@ -210,6 +210,7 @@ def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> 
     """Verifies that each form of each misconception is rejected and identified with seed 0, and rejected with every
     other seed."""
     row.margins = [Margin(check.name, check.tolerance.room) for check in problem.checks]
+    row.complaints += [f"{each.name!r} has no `fix`" for each in catalog.misconceptions(problem) if not each.fix]
     for variant, misconception in reference.misconceptions.items():
         row.ideas += 1
         comparison = _comparison(problem, reference, functools.partial(_ask, reference, variant), 0)

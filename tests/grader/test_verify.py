@@ -41,7 +41,7 @@ def as_toml(misconception: Misconception, pitfall: str) -> str:
     forms = ", ".join(f"'''\n{form}'''" for form in misconception.replace)
     return (
         f"[[misconception]]\nname = {json.dumps(misconception.name)}\nsays = {json.dumps(misconception.says)}\n"
-        f"pitfall = {json.dumps(pitfall)}\nfind = '''\n{misconception.find}'''\nreplace = [{forms}]\n\n"
+        f"fix = {json.dumps(misconception.fix)}\npitfall = {json.dumps(pitfall)}\nfind = '''\n{misconception.find}'''\nreplace = [{forms}]\n\n"
     )
 
 
@@ -69,6 +69,7 @@ BELOW = """
 [[misconception]]
 name = "epsilon a little larger"
 says = "It is."
+fix = "Take less."
 find = "variance + epsilon"
 replace = "variance + 1.000001 * epsilon"
 """
@@ -177,6 +178,7 @@ def test_a_misconception_must_be_rejected_with_every_seed(copy: Path, grade: Gra
 [[misconception]]
 name = "wrong where the course has looked"
 says = "It is."
+fix = "Take less."
 find = "variance + epsilon"
 replace = "variance + epsilon + jnp.isin(x.ravel()[0], jnp.array({firsts}, x.dtype))"
 """
