@@ -10,7 +10,7 @@ from tests.studio.conftest import Server, axe
 
 
 def test_from_the_map_to_the_scores(page: Page, studio: Server):
-    page.get_by_role("link", name="Open task: The speedrun").click()
+    page.get_by_role("link", name="Open task The speedrun").click()
     expect(page.get_by_role("heading", name="The speedrun")).to_be_visible()
     expect(page.get_by_text("You have no score yet.")).to_be_visible()
     expect(page.get_by_role("heading", name="What is counted")).to_be_visible()
@@ -24,7 +24,7 @@ def test_from_the_map_to_the_scores(page: Page, studio: Server):
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.goto(studio.base)
-    expect(page.get_by_text("Open task: The speedrun, silver")).to_be_visible()
+    expect(page.get_by_role("link", name="Open task The speedrun silver")).to_be_visible()
 
 
 def test_there_is_no_other_task(page: Page, studio: Server):
