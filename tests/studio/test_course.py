@@ -25,7 +25,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_its_map_its_pages_and_its_verdicts(page: Page, studio: Server):
-    expect(page.get_by_role("heading", level=1)).to_have_text("Smoothing signals, problem by problem")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Smoothing signals")
     expect(page.get_by_role("link", name="Exponential average")).to_be_visible()
     page.get_by_role("link", name="Moving average").first.click()
     expect(page.locator("figure.drawing svg")).to_be_visible()
