@@ -9,7 +9,7 @@ from typing import Any
 
 from commandline.errors import UsageError
 from commandline.text import counted
-from grader.course import catalog
+from grader.course import catalog, predictions
 from grader.course.log import Entry, Progress
 from grader.course.workspace import Standing, Workspace
 from grader.practice import schedule, short_form
@@ -242,13 +242,20 @@ def summary(memory: Memory, space: ReviewSpace, problem: Problem, *, commands: b
     if first := next((each for each in earlier if each.first), None):
         lines.append(f"At the first pass: {_how(first)}. Now: {_how(last)}.")
         lines += [f"Compare: `{_diff(space, problem)}`."] if commands else []
+    known = space.home.predicted(problem)
+    wrong = [each for each in predictions.of(problem) if known.get(each.id) is False]
+    if wrong:
+        asked = " ".join(wrong[0].question.split())
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        lines.append(f"Your prediction was wrong when you first read: “{asked}”{more}")
+        lines += [f"Answer it again: `grade predict {problem.label}`."] if commands else []
     lines.append(f"Rated {RATINGS[last.rating]}. Next review: {memory.due:%A, %B} {memory.due.day}.")
     return lines
 
 
 def _how(review: Review) -> str:
     gradings = counted(review.gradings, "grading") if review.gradings else "passed"
-    mistakes = f", {', '.join(review.mistakes)}" if review.mistakes else ""
+    mistakes = "".join(f", “{mistake}”" for mistake in review.mistakes)
     hints = f", {counted(review.hints, 'hint')}" if review.hints else ""
     return f"{gradings}{hints}{mistakes}"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from commandline.errors import UsageError
-from grader.course import catalog, log
+from grader.course import catalog, log, predictions
 from grader.course.workspace import Workspace
 from grader.practice import review, schedule, short_form
 from grader.practice.review import Clock, ReviewSpace
@@ -37,12 +37,29 @@ def test_a_review_from_begin_to_end(home):
     assert (first.first, first.rating) == (True, schedule.EASY)
     assert (second.rating, second.gradings, second.hints, second.mistakes) == (schedule.GOOD, 2, 1, ("no shift",))
     said = "\n".join(review.summary(space.memory(LOSS), space, LOSS))
-    assert "At the first pass: 1 grading. Now: 2 gradings, 1 hint, no shift." in said
+    assert "At the first pass: 1 grading. Now: 2 gradings, 1 hint, “no shift”." in said
     assert home.file(LOSS).read_text() == REFERENCE
     assert home.progress()[LOSS.name].score == LOSS.points
     assert home.standing(LOSS).passed
     space.correct(LOSS, schedule.EASY)
     assert space.memory(LOSS).reviews[-1].rating == schedule.EASY
+
+
+def test_a_wrong_prediction_comes_back(home):
+    """The last answer counts."""
+    first, *_, last = predictions.of(LOSS)
+    for question, right in ((first, False), (last, False), (last, True)):
+        wrong = (
+            "1" if question.choices and question.choices[0] != question.answer else "2" if question.choices else "1e9"
+        )
+        home.predict(LOSS, question, question.answer if right else wrong)
+    space = ReviewSpace.of(home)
+    space.add(LOSS)
+    space.remember(LOSS, verdict="PASS", score=LOSS.points)
+    said = "\n".join(review.summary(space.memory(LOSS), space, LOSS))
+    assert " ".join(first.question.split()) in said
+    assert " ".join(last.question.split()) not in said
+    assert "Answer it again: `grade predict 07`." in said
 
 
 def test_the_next_review_keeps_the_file_of_the_last(home):

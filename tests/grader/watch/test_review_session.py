@@ -45,7 +45,7 @@ def test_reviews_a_month_later(home, grade: Grade):
         terminal.type("c")
         space.file(ATTENTION).write_text(catalog.solution_text(ATTENTION))
         terminal.wait_for(
-            "Review done in 0:", "At the first pass: 2 gradings, causal mask missing. Now: 1 grading.", "Rated easy"
+            "Review done in 0:", "At the first pass: 2 gradings, “causal mask missing”. Now: 1 grading.", "Rated easy"
         )
         terminal.type("3")
         terminal.wait_for("Rated good.")
