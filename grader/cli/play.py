@@ -46,7 +46,7 @@ def play(
         space.add(problem)
         file = space.file(problem)
     title = f"Problem {problem.label}, {problem.title}: see it work"
-    code = played(problem, file, text, title, numbers=numbers, html=html)
+    code = played(problem, file, text, title, numbers=numbers, html=html, space=space)
     if not code and (offer := plays.offer(problem, file)):
         click.echo(f"\n{offer.said}\n\n  {offer.command}")  # whole lines, which can be copied
     sys.exit(code)
@@ -54,10 +54,13 @@ def play(
 
 def played(
     problem: Any, file: Path, text: str | None, title: str, *, numbers: bool = False, html: Path | None = None,
-    modules: Path | None = None,
+    modules: Path | None = None, space: workspace.Workspace | None = None,
 ) -> int:  # fmt: skip
     """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit
-    code."""
+    code.
+
+    If the last grading in `space` failed, says how the exhibits differ from those of a right file.
+    """
     from grader.judge import submission
     from grader.resident import client, grade_file
     from grader.resident.messages import PlayRequest
@@ -67,10 +70,11 @@ def played(
     except submission.UnreadableSubmissionError as error:
         terminal.echo(f"Nothing to play: {error}")
         return 1
+    failed = space is not None and space.failed(problem, source.sources)
     click.echo(click.style("\n".join(terminal.wrap(title, terminal.width())), bold=True))
     seen = 0
     if html is None:  # a page needs the exhibits themselves
-        question = PlayRequest(str(problem.name), source, text, terminal.width(), numbers)
+        question = PlayRequest(str(problem.name), source, text, terminal.width(), numbers, failed)
         for item in _with_sign_of_life(client.play(question), problem):
             if isinstance(item, int):
                 return item
@@ -80,7 +84,7 @@ def played(
         from grader.play.play_session import Performance
         from grader.report.exhibits_terminal import ending, render
 
-        performance = Performance(problem, source, fork_server, text)
+        performance = Performance(problem, source, fork_server, text, failed=failed)
         shown = list["Exhibit"]()
         exhibits: Iterator[Exhibit] = _with_sign_of_life(performance, problem)
         for exhibit in exhibits:
@@ -125,13 +129,15 @@ def add_to_report(report: Any, file: Path, path: Path) -> None:
         return
     from commandline import files
     from grader.judge import submission
+    from grader.judge.verdict import Verdict
     from grader.play.play_session import Performance
     from grader.report import exhibits_page, html_report
     from grader.resident import grade_file
 
     try:
         with grade_file.fork_server() as fork_server:
-            performance = Performance(problem, submission.read(problem, file), fork_server)
+            failed = report.verdict is not Verdict.PASS
+            performance = Performance(problem, submission.read(problem, file), fork_server, failed=failed)
             shown: list[Exhibit] = list(_with_sign_of_life(performance, problem))
             played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())
             files.write(path, html_report.document(report, played))

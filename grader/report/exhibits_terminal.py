@@ -48,11 +48,11 @@ def render(exhibit: Exhibit, width: int = WIDTH, *, numbers: bool = False) -> st
 
 
 def ending(end: Ending, width: int = WIDTH) -> Iterator[str]:
-    """Yields the end of a play in paragraphs: the reason, the learner's frames, and the last lines that were
-    printed."""
+    """Yields the end of a play in paragraphs: the reason, the learner's frames, the last lines that were printed, and
+    the comparison with a right file."""
     frames = f"Your code, where it stopped:\n{end.frames}" if end.frames else ""
     printed = "\n".join(line[:400] for line in end.printed.splitlines()[-_PRINTED:])
-    for text in (end.said, frames, f"It printed:\n{printed}" if printed else ""):
+    for text in (end.said, frames, f"It printed:\n{printed}" if printed else "", end.compared):
         if text:
             yield "\n".join(line for part in text.splitlines() for line in wrap(part, width))
 

@@ -55,6 +55,7 @@ def play(module: LearnerModule) -> Exhibits:
         x="tokens",
         y="milliseconds",
         log=True,
+        timed=True,
     )
     told = telling.tell(model.gpt(make_block=model.attending(yours)), tokens=45, prompt=OPENING)
     yield telling.story(
