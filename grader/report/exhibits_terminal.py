@@ -160,7 +160,11 @@ def _story(story: Story, width: int) -> Iterator[str]:
             cells.append(("│", None))
         style = _token_style(story, token, index)
         cells += [(character, style) for character in token.text]
+    is_empty = False
     for line in _broken(cells, width - 2):
+        was_empty, is_empty = is_empty, not line
+        if is_empty and was_empty:  # a model that has learned little writes many of them
+            continue
         styled = [("".join(c for c, _ in run), style) for style, run in groupby(line, key=lambda cell: cell[1])]
         yield "  " + "".join(click.style(text, fg=s[1], bg=s[0]) if s else text for text, s in styled)
     if story.kinds:
@@ -352,9 +356,11 @@ def _plot(exhibit: Lines, axes: _Axes, columns: int) -> list[list[str]]:
 
 
 def ends(line: Line) -> str:
-    """Returns the first and the last value of a curve, in words."""
+    """Returns the first and the last value of a curve, in words; one value if it is level."""
     if not line.y:
         return "no value"
+    if len(line.y) > 1 and min(line.y) == max(line.y):
+        return f"always {amount(line.y[0])}"
     return amount(line.y[0]) if len(line.y) == 1 else f"from {amount(line.y[0])} to {amount(line.y[-1])}"
 
 

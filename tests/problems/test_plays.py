@@ -145,7 +145,7 @@ def test_blocks_and_the_whole_model_tell_the_harnesss_story(fork_server):
     told, babbled, bars = shown("06", fork_server)
     assert all(math.isclose(bar.value, bar.other, rel_tol=1e-3) for bar in bars.bars)
     assert own_story(90) == told.text[: len(own_story(90))]
-    assert told.text.endswith(" [end]")
+    assert told.text.endswith("⟨end⟩")
     assert "where it stops by itself" in told.caption
     assert bits(told) < 1
     assert bits(babbled) > 5

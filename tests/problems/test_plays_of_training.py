@@ -106,7 +106,7 @@ def test_rotations_are_relative_and_the_modern_parts_tell_the_modern_story(fork_
 
 def test_the_modern_model_is_the_harnesss(fork_server):
     story, bars = shown("40", fork_server)
-    assert story.text.endswith(" [end]")
+    assert story.text.endswith("⟨end⟩")
     assert math.isclose(bars.bars[0].value, bars.bars[0].other, rel_tol=1e-3)
     assert "0.466 bits, where the model of problem 06 has 0.501" in bars.caption
     assert weights.validation_loss(modern.modern()) == pytest.approx(MODERN.validation_loss, abs=1e-3)
