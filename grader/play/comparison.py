@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from grader.exhibits import Bars, Exhibit, HeatMap, Lines, Story, Table
 
 SAME = 1e-3
-"""Numbers that are closer, as a share of the largest number of their exhibit, are the same."""
+"""Numbers that are closer are the same: as a share of the right one in bars, of the largest in other exhibits."""
 FAINT = 0.05
 """A larger difference, as such a share, is seen in a picture."""
+TURNED = 0.1
+"""The size of a difference of two stories, whose tokens are drawn: a small mistake turns them at some token."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class Difference:
     """A difference of two exhibits.
 
     Attributes:
-        size: How large it is, as a share of the largest number of the exhibit; 1 where texts differ.
+        size: How large it is, as a share; 1 where texts differ that are not drawn.
         said: Where it is, and what the two files show there.
     """
 
@@ -47,16 +49,20 @@ def compared(own: Sequence[Exhibit], right: Sequence[Exhibit]) -> str:
 
 def _largest(mine: Exhibit, theirs: Exhibit) -> Difference:
     """Returns the largest difference of two exhibits of one kind."""
-    texts = [pair for pair in zip(_texts(mine), _texts(theirs), strict=False) if pair[0] != pair[1]]
-    if texts:
-        (place, text), (_, expected) = texts[0]
-        return Difference(1.0, f"{place}“{_shown(text)}” where a right file has “{_shown(expected)}”")
+    texts, expected_texts = list(_texts(mine)), list(_texts(theirs))
+    for (place, text), (_, expected_text) in zip(texts, expected_texts, strict=False):
+        if text != expected_text:
+            size = TURNED if isinstance(mine, Story) else 1.0
+            return Difference(size, f"{place}“{_shown(text)}” where a right file has “{_shown(expected_text)}”")
     own, right = list(_numbers(mine)), list(_numbers(theirs))
-    if [place for place, _ in own] != [place for place, _ in right]:
+    if len(texts) != len(expected_texts) or [place for place, _ in own] != [place for place, _ in right]:
         return Difference(1.0, "it has other parts")
-    scale = max((abs(value) for _, value in right if math.isfinite(value)), default=0.0) or 1.0
+    largest = max((abs(value) for _, value in right if math.isfinite(value)), default=0.0) or 1.0
     found = (
-        Difference(_apart(value, expected) / scale, f"{place}{value:.3g} where a right file has {expected:.3g}")
+        Difference(
+            _apart(value, expected) / (max(abs(expected), SAME * largest) if isinstance(mine, Bars) else largest),
+            f"{place}{value:.3g} where a right file has {expected:.3g}",
+        )
         for (place, value), (_, expected) in zip(own, right, strict=True)
     )
     return max(found, key=lambda each: each.size, default=Difference(0.0, ""))

@@ -359,7 +359,7 @@ def ends(line: Line) -> str:
     """Returns the first and the last value of a curve, in words; one value if it is level."""
     if not line.y:
         return "no value"
-    if len(line.y) > 1 and min(line.y) == max(line.y):
+    if len(line.y) > 1 and len(set(line.y)) == 1:
         return f"always {amount(line.y[0])}"
     return amount(line.y[0]) if len(line.y) == 1 else f"from {amount(line.y[0])} to {amount(line.y[-1])}"
 
