@@ -53,7 +53,7 @@ def test_the_largest_difference_is_named(changed, said):
 
 def test_a_small_difference_hardly_shows():
     text = compared([dataclasses.replace(BARS, bars=(Bar("after block 1", 2.0, 0.99),))], [BARS])
-    assert "differs from yours in its exhibit, but by 0.5% at most: at this size, the mistake hardly shows." in text
+    assert "differs from yours in its exhibit, but by 1.0% at most: at this size, the mistake hardly shows." in text
 
 
 def test_times_are_not_compared():
