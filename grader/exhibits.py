@@ -226,6 +226,7 @@ class Lines:
         x: What the horizontal axis counts.
         y: What the vertical axis measures.
         log: Whether the vertical axis is logarithmic, if all values are above 0.
+        timed: Whether the values are times, which differ from run to run.
     """
 
     title: str
@@ -234,6 +235,7 @@ class Lines:
     x: str = "step"
     y: str = "loss"
     log: bool = False
+    timed: bool = False
 
     def __post_init__(self) -> None:
         _head(self)
@@ -279,6 +281,7 @@ class Bars:
         unit: The unit of the values.
         caption: What to see in it.
         names: Whose the values are, and whose those beside them.
+        timed: Whether the values are times, which differ from run to run.
     """
 
     title: str
@@ -286,6 +289,7 @@ class Bars:
     unit: str
     caption: str = ""
     names: tuple[str, str] = ("yours", "the harness's")
+    timed: bool = False
 
     def __post_init__(self) -> None:
         _head(self)
@@ -376,11 +380,13 @@ class Ending:
         said: The sentence that says why, if it ended early.
         frames: The learner's own frames there.
         printed: The output that the learner's code printed.
+        compared: After a failed grading, how the exhibits differ from those of a right file.
     """
 
     said: str = ""
     frames: str = ""
     printed: str = ""
+    compared: str = ""
 
 
 def encode(exhibit: Exhibit | Progress) -> dict[str, Any]:

@@ -140,6 +140,7 @@ def encode(report: Report, following: Problem | None = None) -> dict[str, Any]:
     """Returns a verdict as JSON values. Includes the report as HTML and, after a pass, the next problem."""
     return {
         "verdict": str(report.verdict), "score": report.score, "points": report.problem.points,
+        "can_play": report.can_play,
         "checks": [encode_check(result) for result in report.checks],
         "cause": report.misconception.name if report.misconception else "", "html": html_report.render(report, play=""),
         "next": {"label": following.label, "title": following.title} if following else None,

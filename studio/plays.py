@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from commandline.errors import CommandError
@@ -14,7 +15,7 @@ from grader.judge.submission import Submission
 from grader.play import play_session
 from grader.play.play_session import Performance
 from grader.problem import Problem
-from grader.report import exhibits_page
+from grader.report import exhibits_own_run, exhibits_page, own_run
 from grader.resident.resident import Resident
 from studio.attempt_files import AttemptFile, with_line_feeds
 from studio.events import Events
@@ -56,11 +57,16 @@ class _Showing:
 class Plays:
     """Plays files in background threads, one at a time. A newer play, or a save, ends the one before.
 
+    A play that ends with the best run of the learner's own pieces finds it in the folder `runs`.
+
     Publishes on the topic of the problem's name: `play`, `training`, `exhibit` and `played`.
     """
 
-    def __init__(self, space: Workspace, resident: Resident, history: History, events: Events) -> None:
+    def __init__(
+        self, space: Workspace, resident: Resident, history: History, events: Events, runs: Path | None = None
+    ) -> None:
         self._space, self._resident, self._history, self._events = space, resident, history, events
+        self._runs = runs
         self._now: _Showing | None = None
         self._shown: dict[str, _Showing] = {}
         self._lock = threading.RLock()
@@ -129,6 +135,9 @@ class Plays:
                 return
             for item in performance:
                 self._show(showing, item)
+            if self._runs and plays.required(showing.problem).ends_with_run:
+                for exhibit in exhibits_own_run.exhibits(own_run.best(self._runs)):
+                    self._show(showing, exhibit)
             end = performance.ending()
         except CommandError as error:
             end = Ending(str(error))
@@ -143,7 +152,13 @@ class Plays:
     def _performance(self, showing: _Showing) -> Performance | None:
         """Returns the performance, with a worker of its own. None if the play has been stopped meanwhile."""
         assert showing.submission is not None  # noqa: S101  else it has ended before it began
-        performance = Performance(showing.problem, showing.submission, self._resident, showing.text)
+        performance = Performance(
+            showing.problem,
+            showing.submission,
+            self._resident,
+            showing.text,
+            failed=self._space.failed(showing.problem, showing.submission.sources),
+        )
         with self._lock:
             if not showing.stopped:
                 showing.performance = performance

@@ -29,12 +29,12 @@ _DEBOUNCE, _STEP = 200, 50  # milliseconds; an editor may write a file in severa
 class Studio:
     """The state that all pages share. `running` starts and ends the background tasks."""
 
-    def __init__(self, space: Workspace) -> None:
+    def __init__(self, space: Workspace, runs: Path | None = None) -> None:
         self.space = space
         self.events = Events()
         self.history = History(space.folder)
         self.grading = Grading(space, self.history, self.events)
-        self.plays = Plays(space, self.grading.resident, self.history, self.events)
+        self.plays = Plays(space, self.grading.resident, self.history, self.events, runs)
         self.trials = Trials(space)
         self.costs = Costs(space, self.grading.resident)
         self._saving = threading.Lock()

@@ -18,7 +18,7 @@ class TrainingStudio(Studio):
     """A studio that also has the runs of the harness in the folder `runs`."""
 
     def __init__(self, space: Workspace, runs: Path) -> None:
-        super().__init__(space)
+        super().__init__(space, runs)
         self.runs = RunFolders(runs)
         self.trainings = Trainings(self.runs.root, self.events)
         self.playgrounds = Playgrounds(self.runs.root, self.events)

@@ -1,7 +1,7 @@
 """The command `grade play`: runs a learner's file in a trained model."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,9 +30,13 @@ def html_option(says: str) -> Callable[[Command], Command]:
 @click.option("--text", metavar="TEXT", help="The text to play with, where a play takes one.")
 @click.option("--numbers", is_flag=True, help="Also show the table of numbers behind each picture.")
 @html_option("Also write what is shown as a web page.")
+@click.option(
+    "--runs", type=click.Path(path_type=Path, file_okay=False), default="runs", show_default=True,
+    help="Directory of your training runs.",
+)  # fmt: skip
 @click.pass_obj
 def play(
-    folder: str | None, word: str, file: Path | None, text: str | None, numbers: bool, html: Path | None
+    folder: str | None, word: str, file: Path | None, text: str | None, numbers: bool, html: Path | None, runs: Path
 ) -> None:  # fmt: skip
     """See your file for problem NN at work in a trained model.
 
@@ -40,13 +44,18 @@ def play(
     is over, 1 if your code ended it early.
     """
     problem = catalog.find(word)
-    plays.required(problem, text)
+    found = plays.required(problem, text)
     space = workspace.find(folder)
     if file is None:
         space.add(problem)
         file = space.file(problem)
     title = f"Problem {problem.label}, {problem.title}: see it work"
-    code = played(problem, file, text, title, numbers=numbers, html=html)
+    after: Sequence[Exhibit] = ()
+    if found.ends_with_run:
+        from grader.report import exhibits_own_run, own_run
+
+        after = exhibits_own_run.exhibits(own_run.best(runs))
+    code = played(problem, file, text, title, numbers=numbers, html=html, space=space, after=after)
     if not code and (offer := plays.offer(problem, file)):
         click.echo(f"\n{offer.said}\n\n  {offer.command}")  # whole lines, which can be copied
     sys.exit(code)
@@ -54,10 +63,14 @@ def play(
 
 def played(
     problem: Any, file: Path, text: str | None, title: str, *, numbers: bool = False, html: Path | None = None,
-    modules: Path | None = None,
+    modules: Path | None = None, space: workspace.Workspace | None = None, after: "Sequence[Exhibit]" = (),
 ) -> int:  # fmt: skip
     """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit
-    code."""
+    code.
+
+    `after` are exhibits to show at the end. If the last grading in `space` failed, says how the exhibits differ from
+    those of a right file.
+    """
     from grader.judge import submission
     from grader.resident import client, grade_file
     from grader.resident.messages import PlayRequest
@@ -67,12 +80,14 @@ def played(
     except submission.UnreadableSubmissionError as error:
         terminal.echo(f"Nothing to play: {error}")
         return 1
+    failed = space is not None and space.failed(problem, source.sources)
     click.echo(click.style("\n".join(terminal.wrap(title, terminal.width())), bold=True))
     seen = 0
     if html is None:  # a page needs the exhibits themselves
-        question = PlayRequest(str(problem.name), source, text, terminal.width(), numbers)
+        question = PlayRequest(str(problem.name), source, text, terminal.width(), numbers, failed)
         for item in _with_sign_of_life(client.play(question), problem):
             if isinstance(item, int):
+                _show(after, numbers=numbers)
                 return item
             click.echo(f"\n{item}")
             seen += 1
@@ -80,7 +95,7 @@ def played(
         from grader.play.play_session import Performance
         from grader.report.exhibits_terminal import ending, render
 
-        performance = Performance(problem, source, fork_server, text)
+        performance = Performance(problem, source, fork_server, text, failed=failed)
         shown = list["Exhibit"]()
         exhibits: Iterator[Exhibit] = _with_sign_of_life(performance, problem)
         for exhibit in exhibits:
@@ -94,9 +109,17 @@ def played(
         from grader.course.selection import selected
         from grader.report.exhibits_page import document
 
-        files.write(html, document(title, selected().title, shown, performance.ending()))
+        files.write(html, document(title, selected().title, [*shown, *after], performance.ending()))
         terminal.echo(f"new   {html}", err=True)
+    _show(after, numbers=numbers)
     return 1 if performance.failure else 0
+
+
+def _show(exhibits: "Sequence[Exhibit]", *, numbers: bool) -> None:
+    from grader.report.exhibits_terminal import render
+
+    for exhibit in exhibits:
+        click.echo(f"\n{render(exhibit, terminal.width(), numbers=numbers)}")
 
 
 def _with_sign_of_life(items: "Iterable[T | Progress]", problem: Any) -> "Iterator[T]":
@@ -125,13 +148,15 @@ def add_to_report(report: Any, file: Path, path: Path) -> None:
         return
     from commandline import files
     from grader.judge import submission
+    from grader.judge.verdict import Verdict
     from grader.play.play_session import Performance
     from grader.report import exhibits_page, html_report
     from grader.resident import grade_file
 
     try:
         with grade_file.fork_server() as fork_server:
-            performance = Performance(problem, submission.read(problem, file), fork_server)
+            failed = report.verdict is not Verdict.PASS
+            performance = Performance(problem, submission.read(problem, file), fork_server, failed=failed)
             shown: list[Exhibit] = list(_with_sign_of_life(performance, problem))
             played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())
             files.write(path, html_report.document(report, played))

@@ -12,6 +12,7 @@ from grader.errors import CourseError
 from grader.problem import Problem
 
 FILE = "play.py"
+_CONSTANTS = ("TRAINS", "TEXT", "MODEL_TYPES", "MODEL_COMMAND", "BEST_RUN")
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Play:
         text: TEXT: the text that it shows unless the learner types another; None if it takes no text.
         models: MODEL_TYPES: kinds of models, by their `model_type` in config.json, in which `command` shows the same.
         command: MODEL_COMMAND: a command with `{model}` and `{workspace}`.
+        ends_with_run: BEST_RUN: whether the best run of the learner's own pieces is shown at the end.
     """
 
     path: Path
@@ -31,6 +33,7 @@ class Play:
     text: str | None = None
     models: tuple[str, ...] = ()
     command: str = ""
+    ends_with_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,17 +61,20 @@ def find(problem: Problem) -> Play | None:
             for node in body
             if isinstance(node, ast.Assign)
             for target in node.targets
-            if isinstance(target, ast.Name) and target.id in ("TRAINS", "TEXT", "MODEL_TYPES", "MODEL_COMMAND")
+            if isinstance(target, ast.Name) and target.id in _CONSTANTS
         }
     except (SyntaxError, ValueError) as error:
         raise CourseError(f"{path} cannot be read: {error}.") from None
     trains, text = constants.get("TRAINS", False), constants.get("TEXT")
     if type(trains) is not bool or not (text is None or type(text) is str):
         raise CourseError(f"{path}: TRAINS must be True or False, and TEXT a text.")
+    ends_with_run = constants.get("BEST_RUN", False)
+    if type(ends_with_run) is not bool:
+        raise CourseError(f"{path}: BEST_RUN must be True or False.")
     models, command = constants.get("MODEL_TYPES", ()), constants.get("MODEL_COMMAND", "")
     if not (isinstance(models, tuple) and type(command) is str and bool(models) == ("{model}" in command)):
         raise CourseError(f"{path}: MODEL_TYPES must be a tuple of texts, with a MODEL_COMMAND that has {{model}}.")
-    return Play(path, trains, text, models, command)
+    return Play(path, trains, text, models, command, ends_with_run)
 
 
 def offer(problem: Problem, file: Path) -> Offer | None:

@@ -2,5 +2,5 @@
 on it.
 
 `play_session.py` is the judge's side; it starts a confined worker and reads exhibits. `play_worker.py` runs in that
-worker.
+worker. `comparison.py` says how the exhibits of a file differ from those of the reference.
 """

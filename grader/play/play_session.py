@@ -10,6 +10,7 @@ from grader.isolation.sandbox import Workers
 from grader.judge import submission as submission_
 from grader.judge.submission import Submission
 from grader.judge.worker_session import Failure, Session
+from grader.play.comparison import compared
 from grader.problem import Problem
 from grader.wire.channel import Frame
 
@@ -28,34 +29,72 @@ def job(problem: Problem) -> Job:
 class Performance:
     """One play of a submission. Iterate over it once: each exhibit is yielded as soon as it is ready.
 
-    Afterwards, `failure` is the reason why it ended early, if it did, and `printed` the output that the submission
-    printed.
+    Afterwards, `failure` is the reason why it ended early, if it did, `printed` the output that the submission printed,
+    and `compared` how its exhibits differ from those of a right file. That is measured only if the last grading
+    `failed`.
     """
 
-    def __init__(self, problem: Problem, submission: Submission, workers: Workers, text: str | None = None) -> None:
-        self.problem, self._submission = problem, submission
+    def __init__(
+        self,
+        problem: Problem,
+        submission: Submission,
+        workers: Workers,
+        text: str | None = None,
+        *,
+        failed: bool = False,
+    ) -> None:
+        self.problem, self._submission, self._workers, self._failed = problem, submission, workers, failed
         self._play = plays.required(problem)
         self._text = self._play.text if text is None else text
         self.cpu_seconds = TRAINING_CPU_SECONDS if self._play.trains else CPU_SECONDS
         self.failure: Failure | None = None
-        self.printed = ""
-        self._session = Session(problem, workers.worker(job(problem)), PATIENCE * self.cpu_seconds)
+        self.printed = self.compared = ""
+        self._closed = False
+        self._session = self._new_session()
+
+    def _new_session(self) -> Session:
+        return Session(self.problem, self._workers.worker(job(self.problem)), PATIENCE * self.cpu_seconds)
 
     def __iter__(self) -> Iterator[Exhibit | Progress]:
         """Yields the exhibits, and reports of progress between them. Raises WorkerStartError, and CourseError if the
         play is unsound."""
+        shown: list[Exhibit] = []
         try:
-            self.failure = self._session.load("", self._submission)
-            if self.failure is None:
-                yield from self._exhibits()
+            for item in self._exhibits(self._submission):
+                if not isinstance(item, Progress):
+                    shown.append(item)
+                yield item
         finally:
             self.printed = self._session.worker.close()
+        if self._failed and self.failure is None and not self._closed:
+            yield from self._compare(shown)
 
     def close(self) -> None:
         """Ends the worker, also in the middle of a play."""
+        self._closed = True
         self._session.worker.close()
 
-    def _exhibits(self) -> Iterator[Exhibit | Progress]:
+    def _compare(self, shown: list[Exhibit]) -> Iterator[Progress]:
+        """Plays the reference, and compares its exhibits with those that were `shown`. Says nothing if it fails."""
+        self._session = self._new_session()
+        right: list[Exhibit] = []
+        try:
+            for item in self._exhibits(submission_.reference(self.problem)):
+                if isinstance(item, Progress):
+                    yield item
+                else:
+                    right.append(item)
+        finally:
+            self._session.worker.close()
+        if self.failure is None:
+            self.compared = compared(shown, right)
+        self.failure = None
+
+    def _exhibits(self, submission: Submission) -> Iterator[Exhibit | Progress]:
+        """Yields what the play of a submission sends, and sets `failure`."""
+        self.failure = self._session.load("", submission)
+        if self.failure is not None:
+            return
         request: Frame | None = Frame("stream", {"variant": "", "text": self._text, "cpu": self.cpu_seconds})
         shown = reports = 0
         while shown <= MOST_EXHIBITS and reports <= MOST_PROGRESS:
@@ -83,7 +122,7 @@ class Performance:
         failure = self.failure
         has_frames = failure is not None and failure.frames and failure.kind != "not_implemented"
         frames = failure.frames_text() if failure and has_frames else ""
-        return Ending(self.told() if failure else "", frames, self.printed.strip())
+        return Ending(self.told() if failure else "", frames, self.printed.strip(), self.compared)
 
     def told(self) -> str:
         """Explains in one sentence why the play ended early."""

@@ -55,7 +55,7 @@ def article(title: str, exhibits: Sequence[Exhibit], end: Ending) -> str:
 
 def ending(end: Ending) -> str:
     """Returns the end of a play as HTML, in the form of a report's error. Empty if there is nothing to say."""
-    return _made("ending", end.said, list(html_report.frames(end.frames)), html_report.last(end.printed))
+    return _made("ending", end.said, list(html_report.frames(end.frames)), html_report.last(end.printed), end.compared)
 
 
 def offered(offer: Offer | None) -> str:

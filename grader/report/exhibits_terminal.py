@@ -48,11 +48,11 @@ def render(exhibit: Exhibit, width: int = WIDTH, *, numbers: bool = False) -> st
 
 
 def ending(end: Ending, width: int = WIDTH) -> Iterator[str]:
-    """Yields the end of a play in paragraphs: the reason, the learner's frames, and the last lines that were
-    printed."""
+    """Yields the end of a play in paragraphs: the reason, the learner's frames, the last lines that were printed, and
+    the comparison with a right file."""
     frames = f"Your code, where it stopped:\n{end.frames}" if end.frames else ""
     printed = "\n".join(line[:400] for line in end.printed.splitlines()[-_PRINTED:])
-    for text in (end.said, frames, f"It printed:\n{printed}" if printed else ""):
+    for text in (end.said, frames, f"It printed:\n{printed}" if printed else "", end.compared):
         if text:
             yield "\n".join(line for part in text.splitlines() for line in wrap(part, width))
 
@@ -160,7 +160,11 @@ def _story(story: Story, width: int) -> Iterator[str]:
             cells.append(("│", None))
         style = _token_style(story, token, index)
         cells += [(character, style) for character in token.text]
+    is_empty = False
     for line in _broken(cells, width - 2):
+        was_empty, is_empty = is_empty, not line
+        if is_empty and was_empty:  # a model that has learned little writes many of them
+            continue
         styled = [("".join(c for c, _ in run), style) for style, run in groupby(line, key=lambda cell: cell[1])]
         yield "  " + "".join(click.style(text, fg=s[1], bg=s[0]) if s else text for text, s in styled)
     if story.kinds:
@@ -352,9 +356,11 @@ def _plot(exhibit: Lines, axes: _Axes, columns: int) -> list[list[str]]:
 
 
 def ends(line: Line) -> str:
-    """Returns the first and the last value of a curve, in words."""
+    """Returns the first and the last value of a curve, in words; one value if it is level."""
     if not line.y:
         return "no value"
+    if len(line.y) > 1 and len(set(line.y)) == 1:
+        return f"always {amount(line.y[0])}"
     return amount(line.y[0]) if len(line.y) == 1 else f"from {amount(line.y[0])} to {amount(line.y[-1])}"
 
 

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+# Read at import: the play of problem 28 runs where no file of the harness can be opened.
+_TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
 
 def unknown_fields(found: Mapping[str, Any], file: str, model: str = "") -> list[str]:
     """The fields that have a value and are not in the table of a file, or of a part of it.
@@ -25,14 +28,9 @@ def _is_empty(value: Any) -> bool:
 
 @functools.cache
 def _known(file: str, model: str) -> frozenset[str]:
-    table = _tables()[file]
+    table = _TABLES[file]
     tables = [table]
     while model:
         tables.append(table[model])
         model = table[model].get("like", "")
     return frozenset(name for each in tables for name in (*each.get("read", ()), *each.get("ignored", ())))
-
-
-@functools.cache
-def _tables() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))

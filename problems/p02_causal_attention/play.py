@@ -5,6 +5,7 @@ from problems.stage import attention, model, telling
 
 TEXT = "Lily had a red ball. Tom wanted the ball. He took it"
 LAYER = 1
+OPENING = "Once there was a lonely"
 
 
 def play(module: LearnerModule, text: str) -> Exhibits:
@@ -16,6 +17,10 @@ def play(module: LearnerModule, text: str) -> Exhibits:
         LAYER,
         f"Where the heads of layer {LAYER + 1} look, by your attention",
     )
-    told = telling.tell(model.gpt(make_block=model.attending(module.causal_attention)), tokens=90)
-    caption = telling.judged(told, model.gpt())
+    told = telling.tell(model.gpt(make_block=model.attending(module.causal_attention)), tokens=90, prompt=OPENING)
+    caption = telling.judged(
+        told,
+        "So this is a story to it. A token is shaded by how much it surprised your model when it wrote it.",
+        model.gpt(),
+    )
     yield telling.story(told, "A story by the trained model, with your attention in every head", caption)

@@ -9,16 +9,17 @@ import numpy as np
 
 from grader.exhibits import Bar, Bars, Exhibits, LearnerModule
 from problems.stage import model, telling
-from problems.stage.lens import TEXT, lens
-from problems.stage.weights import POCKET, encode
+from problems.stage.weights import POCKET, encode, held_out
 
 ROW, FACTORS, FAINT = (1, 2, 3, 6), (1.0, 0.1, 0.01, 0.003, 0.001), 1e-5
 FAR = 1e-3  # sizes that differ by more are not those of one norm
 STORY = "Mia had a red ball. One day, Mia lost her ball in the park."
+OPENING = "There once was a shy"
+NEAR = 0.01  # a share of the surprise
 
 
 def play(module: LearnerModule) -> Exhibits:
-    """The size of the vectors before and after the norm, what each block would say with it, and a story."""
+    """The size of the vectors before and after the norm, a story with it, and what is lost without a norm."""
     D = POCKET.d_model
     bars, sizes = [], []
     for layers in range(POCKET.num_layers + 1):
@@ -42,15 +43,23 @@ def play(module: LearnerModule) -> Exhibits:
     )
     yield faint(module.layer_norm)
     parts = model.normalizing(module.layer_norm)
-    yield lens(
-        "What the model would say if it ended after each block, with your norm",
-        f"The model has read “{TEXT}”. Read a column downwards: at first a token stands only for itself, and block by "
-        "block the guess at the next token comes together.",
-        **parts,
-    )
-    told = telling.tell(model.gpt(**parts), tokens=60)
+    told = telling.tell(model.gpt(**parts), tokens=60, prompt=OPENING)
     yield telling.story(
-        told, "A story by the trained model, with your norm everywhere", telling.judged(told, model.gpt())
+        told,
+        "A story by the trained model, with your norm everywhere",
+        telling.judged(told, "Your norm hands every block what it was trained to read.", model.gpt()),
+    )
+    (ids_T,) = held_out(1)
+    mine, own = (telling.surprise_of(each, ids_T) for each in (model.gpt(**parts), model.gpt()))
+    none = telling.surprise_of(model.gpt(**model.normalizing(lambda x, scale, bias, epsilon: x * scale + bias)), ids_T)
+    yield Bars(
+        "How much a new story surprises the model",
+        (Bar("with your norm", mine, own), Bar("without a norm", none)),
+        "bits a token",
+        f"With your norm, {mine:.2f} bits a token; without one, {none:.1f}: the blocks were trained to read numbers of "
+        "one size."
+        if abs(mine - own) < NEAR * own
+        else f"With your norm, {mine:.2f} bits a token, where a right one has {own:.2f}.",
     )
 
 

@@ -16,7 +16,11 @@ def play(module: LearnerModule) -> Exhibits:
     make = module.construct("MiniGPT", seed=0, context_ids=context_ids, **POCKET.shape)
     model = weights.build(make, POCKET.arrays, "MiniGPT")
     told = telling.tell(model, TOKENS)
-    yield telling.story(told, "Your GPT tells a story, with trained weights", telling.judged(told, gpt()))
+    yield telling.story(
+        told,
+        "Your GPT tells a story, with trained weights",
+        telling.judged(told, "Your GPT tells it to the end, where it stops by itself.", gpt()),
+    )
     (ids_T,) = held_out(1)
     trained = telling.surprise_of(model, ids_T), telling.surprise_of(gpt(), ids_T)
     weights.put(model, before_training().arrays, "MiniGPT")

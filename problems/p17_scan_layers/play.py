@@ -51,5 +51,9 @@ def play(module: LearnerModule) -> Exhibits:
     names = {name.split(".", 2)[2] for name in POCKET.arrays if name.startswith("blocks.")}
     arrays = {f"blocks.{name}": POCKET.stacked(name, L).astype(np.float32) for name in names}
     stack = build(module.construct("LayerStack", **SIZES, num_layers=L), arrays, "LayerStack")
-    told = telling.tell(Whole(stack), 60)
-    yield telling.story(told, "A story by the trained model, with your stack for its layers", telling.judged(told))
+    told = telling.tell(Whole(stack), 60, prompt="Once there was a friendly")
+    yield telling.story(
+        told,
+        "A story by the trained model, with your stack for its layers",
+        telling.judged(told, "What one program for all layers wrote is a story to it."),
+    )

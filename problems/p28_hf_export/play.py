@@ -14,6 +14,7 @@ from problems.stage import runs, telling
 from problems.stage.weights import POCKET
 
 SHOWN = 9
+OPENING = "There once was a polite"
 NAMES = ("wte.weight", "wpe.weight", "h.0.ln_1.weight", "h.0.attn.c_attn.weight", "h.0.mlp.c_proj.bias", "ln_f.weight")
 LOOKED_UP = tuple(f"transformer.{name}" for name in NAMES)
 
@@ -45,5 +46,9 @@ def play(module: LearnerModule) -> Exhibits:
     for path, variable in nnx.to_flat_state(state):
         variable.set_value(jnp.asarray(parameters[".".join(map(str, path))]))
     nnx.update(model, state)
-    told = telling.tell(model, 90)
-    yield telling.story(told, "A story by the model in your folder", telling.judged(told))
+    told = telling.tell(model, 90, prompt=OPENING)
+    yield telling.story(
+        told,
+        "A story by the model in your folder",
+        telling.judged(told, "Your folder holds what it needs to tell a story."),
+    )

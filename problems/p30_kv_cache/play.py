@@ -36,6 +36,7 @@ def play(module: LearnerModule) -> Exhibits:
         x="tokens in the story",
         y="tokens per second",
         log=True,
+        timed=True,
     )
     cache, ids = module.empty_cache(model, LENGTHS[-1]), encode(PROMPT).tolist()
     given = len(ids)

@@ -60,6 +60,7 @@ def play(module: LearnerModule) -> Exhibits:
         "long. All others run the compiled program, and Python does not see the model."
         if not traced[-1]
         else "Python runs the model in every call: nothing keeps the compiled program, so each step is slow.",
+        timed=True,
     )
     yield Lines(
         "Is the story about a girl? The loss of your step", (Line("loss", np.arange(STEPS), losses),),

@@ -40,4 +40,8 @@ def play(module: LearnerModule) -> Exhibits:
         y="score",
     )
     told = telling.tell(modern(make_block=rotating(module.rope)), tokens=90, prompt=OPENING)
-    yield telling.story(told, "A story by the modern model, with your rotations", telling.judged(told, modern()))
+    yield telling.story(
+        told,
+        "A story by the modern model, with your rotations",
+        telling.judged(told, "With your rotations, each token knows how far away the others are.", modern()),
+    )

@@ -46,7 +46,11 @@ def play(module: LearnerModule) -> Exhibits:
         y="output",
     )
     told = telling.tell(modern(**with_parts(make_norm, make_ff)), tokens=90, prompt=OPENING)
-    yield telling.story(told, "A story by the modern model, with your norm and gate", telling.judged(told, modern()))
+    yield telling.story(
+        told,
+        "A story by the modern model, with your norm and gate",
+        telling.judged(told, "Your norm and your gate keep its numbers as they were in training.", modern()),
+    )
 
 
 def size(x_TD: jax.Array) -> float:

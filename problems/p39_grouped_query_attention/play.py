@@ -39,4 +39,8 @@ def play(module: LearnerModule) -> Exhibits:
     )
     make = module.construct("GQA", num_kv_heads=MODERN.num_kv_heads, **sizes)
     told = telling.tell(modern(make_block=with_attention(make)), tokens=90, prompt=OPENING)
-    yield telling.story(told, "A story by the modern model, with your attention", telling.judged(told, modern()))
+    yield telling.story(
+        told,
+        "A story by the modern model, with your attention",
+        telling.judged(told, "It is a story, although the heads share their keys and values.", modern()),
+    )

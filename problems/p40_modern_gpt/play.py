@@ -29,7 +29,13 @@ def play(module: LearnerModule) -> Exhibits:
 
     whole = model(MODERN.max_T, 1)
     told = telling.tell(whole, TOKENS)
-    yield telling.story(told, "Your modern GPT tells a story, with trained weights", telling.judged(told, modern()))
+    yield telling.story(
+        told,
+        "Your modern GPT tells a story, with trained weights",
+        telling.judged(
+            told, "No part of the model that wrote this is from 2019: you have built one of today.", modern()
+        ),
+    )
     (ids_T,) = held_out(1)
     mine, own = telling.surprise_of(whole, ids_T), telling.surprise_of(modern(), ids_T)
     bars = [Bar("all positions", mine, own)]

@@ -34,4 +34,8 @@ def play(module: LearnerModule) -> Exhibits:
     )
     yield telling.story(before, "Your GPT-2 before loading", "Random weights, no story.", babble=True)
     told = telling.tell(model, tokens=90, prompt=OPENING)
-    yield telling.story(told, "Your GPT-2 with the weights of the file", telling.judged(told))
+    yield telling.story(
+        told,
+        "Your GPT-2 with the weights of the file",
+        telling.judged(told, "Every array of the file has found its place in your GPT-2."),
+    )

@@ -55,10 +55,13 @@ def play(module: LearnerModule) -> Exhibits:
         x="tokens",
         y="milliseconds",
         log=True,
+        timed=True,
     )
     told = telling.tell(model.gpt(make_block=model.attending(yours)), tokens=45, prompt=OPENING)
     yield telling.story(
-        told, "A story by the trained model, with your attention in every head", telling.judged(told, model.gpt())
+        told,
+        "A story by the trained model, with your attention in every head",
+        telling.judged(told, "Block by block, your function gives what all scores at once give.", model.gpt()),
     )
 
 

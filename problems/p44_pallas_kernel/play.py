@@ -54,5 +54,7 @@ def play(module: LearnerModule) -> Exhibits:
     )
     told = telling.tell(gpt(**parts), 60, prompt=OPENING)
     yield telling.story(
-        told, "A story by the trained model, with your kernel in every norm", telling.judged(told, gpt())
+        told,
+        "A story by the trained model, with your kernel in every norm",
+        telling.judged(told, "Your kernel normalizes as the norm of the model does.", gpt()),
     )

@@ -73,7 +73,11 @@ def play(module: LearnerModule) -> Exhibits:
         log=True,
     )
     told = telling.tell(small, 45, prompt=OPENING)
-    yield telling.story(told, "A story by the trained model, with your codes for kernels", telling.judged(told))
+    yield telling.story(
+        told,
+        "A story by the trained model, with your codes for kernels",
+        telling.judged(told, "It is a story, although the kernels are integers now."),
+    )
 
 
 def changed(more: float) -> str:

@@ -118,26 +118,23 @@ def likeliest(probabilities: Sequence[float], ids: Sequence[int]) -> tuple[tuple
     return tuple((token(each), float(share)) for share, each in zip(probabilities, ids, strict=True))
 
 
-def judged(told: Told, right: nnx.Module | None = None) -> str:
+def judged(told: Told, sense: str, right: nnx.Module | None = None) -> str:
     """A caption for a story that the trained model tells with a learner's part: whether it makes sense to the model as
-    it was trained, which a piece that is wrong cannot talk into it. `right` is the model that a right part makes, if
-    that is known."""
+    it was trained, which a piece that is wrong cannot talk into it. `sense` is the sentence of this play for a story
+    that does. `right` is the model that a right part makes, if that is known."""
     bits = surprise_of(gpt(), told.ids, told.given)
+    said = f"The trained model is surprised by {bits:.1f} bits a token; a coin toss surprises by 1."
     apart = np.abs(told.probabilities - probabilities(right, told.ids)[told.given - 1 :]).max() if right else 0.0
     if bits < SENSE and apart > SAME:
         return (
-            f"The trained model is surprised by {bits:.1f} bits a token, so the mistake in your code hardly shows in "
-            f"this text. But it is there: the probability of one token is {100 * apart:.1f} points away from that of a "
-            "right file."
+            f"{said} So the mistake in your code hardly shows in this text. But it is there: the probability of one "
+            f"token is {100 * apart:.1f} points away from that of a right file."
         )
     if bits < SENSE:
-        return (
-            f"The trained model is surprised by {bits:.1f} bits a token: this is a story as it knows them. A token is "
-            "shaded by how much it surprised your model when it wrote it."
-        )
+        return f"{said} {sense}"
     return (
-        f"The trained model is surprised by {bits:.1f} bits a token, where a right story surprises it by less than 1. "
-        "Your code hands on other numbers than those that the weights were trained with, so the words make no story."
+        f"{said} A right story costs it less. Your code hands on other numbers than those that the weights were "
+        "trained with, so the words make no story."
     )
 
 

@@ -65,9 +65,9 @@ def encode(text: str) -> np.ndarray:
 
 
 def token(token_id: int) -> str:
-    """The text of one token; `�` where it is part of a character."""
+    """The text of one token for people; `�` where it is part of a character, and a word for the end of a text."""
     if token_id == END:
-        return "<|endoftext|>"
+        return "⟨end⟩"
     return TOKENIZER.decode_single_token_bytes(int(token_id)).decode("utf-8", "replace")
 
 

@@ -172,7 +172,7 @@ function onVerdict(verdict) {
   $("advice").textContent = verdict.cause ? `Likely cause: ${verdict.cause}` : reason;
   if (verdict.done) $("advice").append(`${verdict.done} `);
   if (verdict.next) $("advice").append("Next: ", linkTo(verdict.next));
-  $("consequence").hidden = !(verdict.cause && state.plays);
+  $("consequence").hidden = !(verdict.cause && verdict.can_play);
   $("report").innerHTML = verdict.html; // escaped by the studio
   $("report").querySelector(".case h3")?.append(" ", tryButton);
   $("cause").replaceChildren(...$("report").querySelectorAll(":is(.cause, .earlier)")); // what to do stands above the checks

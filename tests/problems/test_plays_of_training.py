@@ -106,7 +106,7 @@ def test_rotations_are_relative_and_the_modern_parts_tell_the_modern_story(fork_
 
 def test_the_modern_model_is_the_harnesss(fork_server):
     story, bars = shown("40", fork_server)
-    assert story.text.endswith("<|endoftext|>")
+    assert story.text.endswith("⟨end⟩")
     assert math.isclose(bars.bars[0].value, bars.bars[0].other, rel_tol=1e-3)
     assert "0.466 bits, where the model of problem 06 has 0.501" in bars.caption
     assert weights.validation_loss(modern.modern()) == pytest.approx(MODERN.validation_loss, abs=1e-3)
@@ -115,7 +115,7 @@ def test_the_modern_model_is_the_harnesss(fork_server):
 def test_loaded_weights_tell_a_story(fork_server):
     _, before, after = shown("41", fork_server)
     assert bits(before) > 5
-    assert "a story as it knows them" in after.caption
+    assert "found its place" in after.caption
 
 
 def test_merges_shorten_stories(fork_server):

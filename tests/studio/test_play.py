@@ -38,6 +38,7 @@ def test_a_mistake_and_a_pass_are_seen_at_work(browser: Browser, studio: Server)
         page.get_by_role("button", name="See what your code does now").click()
         expect(page.locator("#exhibits figure").first).to_contain_text("tokens that come later")
         over(page)
+        expect(page.locator("#play .compared")).to_contain_text("The play of a right file differs from yours in 2 of 2")
         found = axe(page)
 
         write(page, RIGHT)

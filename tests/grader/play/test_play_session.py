@@ -119,6 +119,9 @@ def test_a_play_that_cannot_be_imported_is_the_courses_fault(problem, fork_serve
 
 def test_constants_of_a_play_are_read_without_running_it(problem):
     assert plays.find(problem) == plays.Play(problem.folder / "play.py", False, "a text")
+    (problem.folder / "play.py").write_text("BEST_RUN = 1\n")
+    with pytest.raises(CourseError, match="BEST_RUN must be"):
+        plays.find(problem)
     (problem.folder / "play.py").write_text("TRAINS = 1\n")
     with pytest.raises(CourseError, match="TRAINS must be"):
         plays.find(problem)

@@ -82,3 +82,13 @@ def test_columns_that_count_up_are_named_by_the_first_and_the_last():
     assert "Columns: 0 to 43, from left to right." in click.unstyle(render(counted))
     others = HeatMap("Steps", ("a",), tuple("bcdefghij"), (Plane(((0.5,) * 9,)),))
     assert "Columns: b, c, d," in click.unstyle(render(others))
+
+
+def test_a_story_has_at_most_one_empty_line_in_a_row():
+    story = Story("Told", (Token("One"), Token("\n\n\n"), Token("\n\n"), Token("day")))
+    assert click.unstyle(render(story)).splitlines()[1:] == ["  One", "", "  day"]
+
+
+def test_a_level_curve_has_one_value():
+    text = click.unstyle(render(Lines("Loss", (Line("a guess", (1, 2, 3), (2.77, 2.77, 2.77)),))))
+    assert "a guess: always 2.77" in text
