@@ -41,7 +41,8 @@ def as_toml(misconception: Misconception, pitfall: str) -> str:
     forms = ", ".join(f"'''\n{form}'''" for form in misconception.replace)
     return (
         f"[[misconception]]\nname = {json.dumps(misconception.name)}\nsays = {json.dumps(misconception.says)}\n"
-        f"fix = {json.dumps(misconception.fix)}\npitfall = {json.dumps(pitfall)}\nfind = '''\n{misconception.find}'''\nreplace = [{forms}]\n\n"
+        f"fix = {json.dumps(misconception.fix)}\npitfall = {json.dumps(pitfall)}\n"
+        f"find = '''\n{misconception.find}'''\nreplace = [{forms}]\n\n"
     )
 
 
