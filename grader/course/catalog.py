@@ -5,7 +5,7 @@ import importlib.util
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -83,6 +83,13 @@ def done(problem: Problem) -> str:
     title = found.by_name[problem.name].part
     text = found.done.get(title, "")
     return f"You have passed all of “{title}”. {text}" if text else ""
+
+
+def built(passed: Iterable[str]) -> list[str]:
+    """Returns what learners have built who have passed these problems: a phrase for each whole part that has one."""
+    found, done = selected(), set(passed)
+    left = {found.by_name[name].part for name in names() if name not in done}
+    return [text for part, text in found.built.items() if part not in left]
 
 
 def is_optional(problem: Problem) -> bool:

@@ -29,6 +29,7 @@ PART_KEYS = {
     "title": "The name of the part.",
     "optional": "Learners may leave the part out.",
     "done": "What learners have when they have passed the part, and the command that shows it.",
+    "built": "What learners have built in the part, as their certificate says it.",
     "problems": "The problems of the part, in order.",
 }
 ROW_KEYS = {
@@ -101,7 +102,7 @@ class ListedPath:
 @dataclass(frozen=True)
 class Course:
     """A course. Learners of a `private` one are not shown its solutions. `done` says by title of a part what learners
-    have when they have passed it."""
+    have when they have passed it, and `built` what they have built."""
 
     root: Path
     title: str
@@ -110,6 +111,7 @@ class Course:
     tasks: tuple[ListedTask, ...] = ()
     paths: tuple[ListedPath, ...] = ()
     done: Mapping[str, str] = field(default_factory=dict, hash=False)
+    built: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @cached_property
     def by_name(self) -> Mapping[str, Listed]:
@@ -127,9 +129,11 @@ def read(root: Path) -> Course:
     _known_keys(root, table, COURSE_KEYS, "")
     private = _flag(root, table, "private", "")
     problems = tuple(_problems(root, table))
-    done = {part["title"]: str(part["done"]) for part in table.get("part", []) if "done" in part}
+    done, built = (
+        {part["title"]: str(part[key]) for part in table.get("part", []) if key in part} for key in ("done", "built")
+    )
     tasks, paths = tuple(_tasks(root, table, problems)), tuple(_paths(root, table, problems))
-    return Course(root, _title(root, table, ""), private, problems, tasks, paths, done)
+    return Course(root, _title(root, table, ""), private, problems, tasks, paths, done, built)
 
 
 def problem_folders(root: Path) -> list[Path]:
@@ -145,8 +149,9 @@ def as_toml(course: Course, names: Iterable[str]) -> dict[str, Any]:
     for listed in (course.by_name[name] for name in chosen):
         row = {"problem": str(listed.name), "points": listed.points} if listed.points else str(listed.name)
         optional = {"optional": True} if listed.optional else {}
-        done = {"done": course.done[listed.part]} if listed.part in course.done else {}
-        part = parts.setdefault(listed.part, {"title": listed.part, **optional, **done, "problems": []})
+        said = {"done": course.done, "built": course.built}
+        words = {key: texts[listed.part] for key, texts in said.items() if listed.part in texts}
+        part = parts.setdefault(listed.part, {"title": listed.part, **optional, **words, "problems": []})
         part["problems"].append(row)
     rows = list(parts.values())
     tasks = [{"name": task.name, "after": str(task.after)} for task in course.tasks if task.after in chosen]
@@ -320,7 +325,7 @@ def schema() -> dict[str, Any]:
     row = _object(ROW_KEYS, problem=_NAME, include=_NAME, points={"type": "integer", "minimum": 1})
     row["oneOf"] = [{"required": ["problem"]}, {"required": ["include"]}]
     rows = {"type": "array", "items": {"anyOf": [_NAME, row]}}
-    part = _object(PART_KEYS, title=_TITLE, optional=_FLAG, done=_TITLE, problems=rows) | {
+    part = _object(PART_KEYS, title=_TITLE, optional=_FLAG, done=_TITLE, built=_TITLE, problems=rows) | {
         "required": ["title", "problems"]
     }
     kinds = {"name": {"type": "string", "pattern": f"^{_TASK_NAME.pattern}$"}, "after": _NAME}
