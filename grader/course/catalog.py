@@ -97,6 +97,11 @@ def is_optional(problem: Problem) -> bool:
     return selected().by_name[problem.name].optional
 
 
+def is_cold(problem: Problem) -> bool:
+    """Returns whether the page of a problem shows less until it has passed."""
+    return selected().by_name[problem.name].cold
+
+
 def names() -> list[ProblemName]:
     """Returns the names of all problems, in order."""
     return [listed.name for listed in selected().problems]

@@ -25,7 +25,10 @@ def problem_page(request: Request) -> Response:
     """Returns the page, with the learner's file and the last verdict in it."""
     studio, problem = _of(request)
     progress = _progress(studio, problem)
-    title, text = page.for_browser(problem).split("\n", 1)
+    cold = {"cold": True, "whole": False}.get(
+        request.query_params.get("page", ""), catalog.is_cold(problem) and progress.verdict != "PASS"
+    )
+    title, text = (page.cold(problem) if cold else page.for_browser(problem)).split("\n", 1)
     problems = catalog.problems()
     place = problems.index(problem)
     try:
@@ -42,6 +45,7 @@ def problem_page(request: Request) -> Response:
         "part": catalog.part_of(problem),
         "title": title.lstrip("# "),
         "page": to_html(text),
+        "cold": cold,
         "hints": [to_html(hint) for hint in hints[: progress.hints]],
         "hint_count": len(hints),
         "before": problems[place - 1] if place else None,

@@ -78,6 +78,18 @@ def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
     expect(page.get_by_role("link", name="Next-token loss")).to_contain_text("passed")
 
 
+def test_a_cold_page_is_switched_to_the_whole_and_back(page: Page, studio: Server):
+    page.goto(f"{studio.base}/problems/52")
+    pitfalls, hint = page.locator("#page h2", has_text="Pitfalls"), page.locator("#hint")
+    expect(page.locator("#page h2", has_text="Formulas")).to_be_visible()
+    expect(pitfalls).to_have_count(0)
+    expect(hint).to_be_hidden()
+    page.get_by_role("link", name="The whole page").click()
+    expect(pitfalls).to_have_count(1)
+    page.get_by_role("link", name="Less on this page").click()
+    expect(pitfalls).to_have_count(0)
+
+
 def test_the_comparison_with_the_reference_is_about_code(problem: Page, studio: Server):
     page = problem
     page.set_viewport_size({"width": 1440, "height": 900})
