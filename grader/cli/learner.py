@@ -165,9 +165,16 @@ def _has_passed(space: Workspace, problem: Problem) -> bool:
 @main.command()
 @click.argument("word", metavar="NN")
 @click.option("--pitfalls", is_flag=True, help="Show all pitfalls, as after the first attempt.")
+@click.option(
+    "--cold/--whole", "cold", default=None,
+    help="Show only why, the formulas, what to write and the sources; or all of it. The course decides without either.",
+)  # fmt: skip
 @click.pass_obj
-def show(folder: str | None, word: str, pitfalls: bool) -> None:
-    """Read the page of problem NN, or of an open task."""
+def show(folder: str | None, word: str, pitfalls: bool, cold: bool | None) -> None:
+    """Read the page of problem NN, or of an open task.
+
+    The last problem of each late part shows less until you have passed it: you work from its formulas and its sources.
+    """
     from grader.course import page, tasks
     from grader.resident import spawn
 
@@ -180,8 +187,15 @@ def show(folder: str | None, word: str, pitfalls: bool) -> None:
         # While the page is read, there is time to compute what a verdict on a wrong attempt needs.
         spawn.leave(problem.name, space.folder)
         end = f"{count} hints: `grade hint {label}`. Grade with `grade problem {label}`."
+    if cold is None:
+        cold = label not in tasks.names() and catalog.is_cold(problem) and not _has_passed(space, problem)
+    if cold and not pitfalls:
+        shown = page.cold(problem)
+        end = f"This page shows less on purpose; `grade show {label} --whole` shows all of it."
+    else:
+        shown = page.without_hints(problem)
     attempted = space.progress().get(problem.name, log.Progress()).attempted
-    text = page.as_text(page.without_hints(problem), all_pitfalls=pitfalls or attempted)
+    text = page.as_text(shown, all_pitfalls=pitfalls or attempted)
     terminal.page(f"{terminal.markdown(text)}\n{terminal.fitted(end)}\n")
 
 

@@ -1,7 +1,7 @@
 """The commands of `grade` about a learner's progress: list, next, reset, certificate."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -262,22 +262,48 @@ def reset(folder: str | None, word: str) -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), help="File to write [default: certificate.html in your workspace]."
 )
+@click.option(
+    "--runs", type=click.Path(path_type=Path, file_okay=False), default="runs", show_default=True,
+    help="Directory of your training runs.",
+)  # fmt: skip
 @click.pass_obj
-def certificate(folder: str | None, name: str | None, out: Path | None) -> None:
-    """Write a page of what you passed, when, and with which versions.
+def certificate(folder: str | None, name: str | None, out: Path | None, runs: Path) -> None:
+    """Write a page of what you built, and of what you passed.
 
-    The page is for showing to others; `grade list` shows your progress to you. It is your own record of your work, and
-    says so.
+    The page is for showing to others; `grade list` shows your progress to you. It begins with what you built, a text by
+    the best run that is made of your pieces, and your records. The table of what you passed, when, and with which
+    versions comes last. It is your own record of your work, and says so.
     """
     from grader.report import certificate as certificate_
+    from grader.report import own_run
 
     space = workspace.find(folder)
     out = out or space.folder / "certificate.html"
-    text = certificate_.render(space, name or "")
+    text = certificate_.render(space, name or "", own_run.best(runs), list(_records(space)))
     if out.exists() and not certificate_.is_certificate(out):
         raise UsageError(f"{out} exists and is not a certificate; name another file with --out.")
     write(out, text)
     terminal.echo(f"new   {out}")
+
+
+def _records(space: workspace.Workspace) -> Iterator[str]:
+    """Yields a sentence for each open task with a class, and for each problem with a record of work or memory."""
+    from grader.cost import records
+    from grader.cost.figures import PEAK, WORK
+
+    entries = space.entries()
+    for task in tasks.tasks():
+        if (best := tasks.best(task, entries)) and best.standard:
+            yield f"{task.title}: {best.standard}, with {best.score:,} {task.unit}."
+    for problem in catalog.problems():
+        lowest = records.best(records.counted(entries, problem))
+        figures = [
+            f"{lowest[each.name].figures[each.name]:,} {each.unit} ({each.title})"
+            for each in (WORK, PEAK)
+            if each.name in lowest
+        ]
+        if figures:
+            yield f"{problem.label} {problem.title}: {', '.join(figures)}."
 
 
 COMMANDS = (list_, next_, path_, reset, certificate)

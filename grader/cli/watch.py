@@ -34,7 +34,10 @@ def watch(folder: str | None, word: str | None, edit_cmd: str | None, poll: bool
         raise UsageError("You have passed every problem of the course. Name one, as in `grade watch 07`.")
     from grader.watch.watch_session import WatchSession
 
-    run(lambda resident, changed: WatchSession(space, problem, resident, changed, poll=poll), edit_cmd, lines=lines)
+    run(
+        lambda resident, changed: WatchSession(space, problem, resident, changed, poll=poll, workers=resident),
+        edit_cmd, lines=lines,
+    )  # fmt: skip
 
 
 def run(

@@ -5,7 +5,7 @@ import importlib.util
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -85,9 +85,21 @@ def done(problem: Problem) -> str:
     return f"You have passed all of “{title}”. {text}" if text else ""
 
 
+def built(passed: Iterable[str]) -> list[str]:
+    """Returns what learners have built who have passed these problems: a phrase for each whole part that has one."""
+    found, done = selected(), set(passed)
+    left = {found.by_name[name].part for name in names() if name not in done}
+    return [text for part, text in found.built.items() if part not in left]
+
+
 def is_optional(problem: Problem) -> bool:
     """Returns whether learners may leave out the part of the course that the problem belongs to."""
     return selected().by_name[problem.name].optional
+
+
+def is_cold(problem: Problem) -> bool:
+    """Returns whether the page of a problem shows less until it has passed."""
+    return selected().by_name[problem.name].cold
 
 
 def names() -> list[ProblemName]:

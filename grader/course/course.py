@@ -29,12 +29,14 @@ PART_KEYS = {
     "title": "The name of the part.",
     "optional": "Learners may leave the part out.",
     "done": "What learners have when they have passed the part, and the command that shows it.",
+    "built": "What learners have built in the part, as their certificate says it.",
     "problems": "The problems of the part, in order.",
 }
 ROW_KEYS = {
     "problem": "A problem of this course: the name of its folder in `problems/`, `pNN_slug`.",
     "include": "A problem of GPT Kata: its name there, `pNN_slug`.",
     "points": "Its points here: a multiple of those of its checks.",
+    "cold": "Its page shows less until it has passed: no sketch, no pitfalls, no predictions.",
 }
 PATH_KEYS = {
     "name": "The word by which commands name the path.",
@@ -58,12 +60,13 @@ _TASK_NAME = re.compile(r"[a-z][a-z0-9_]*")
 class Listed:
     """A problem in a course: its part, the folder of its files, and its points if the course sets them.
 
-    An `optional` one belongs to a part that learners may leave out.
+    An `optional` one belongs to a part that learners may leave out. The page of a `cold` one shows less at first.
     """
 
     part: str
     folder: Path
     points: int = 0
+    cold: bool = False
     optional: bool = False
 
     @property
@@ -101,7 +104,7 @@ class ListedPath:
 @dataclass(frozen=True)
 class Course:
     """A course. Learners of a `private` one are not shown its solutions. `done` says by title of a part what learners
-    have when they have passed it."""
+    have when they have passed it, and `built` what they have built."""
 
     root: Path
     title: str
@@ -110,6 +113,7 @@ class Course:
     tasks: tuple[ListedTask, ...] = ()
     paths: tuple[ListedPath, ...] = ()
     done: Mapping[str, str] = field(default_factory=dict, hash=False)
+    built: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @cached_property
     def by_name(self) -> Mapping[str, Listed]:
@@ -127,9 +131,11 @@ def read(root: Path) -> Course:
     _known_keys(root, table, COURSE_KEYS, "")
     private = _flag(root, table, "private", "")
     problems = tuple(_problems(root, table))
-    done = {part["title"]: str(part["done"]) for part in table.get("part", []) if "done" in part}
+    done, built = (
+        {part["title"]: str(part[key]) for part in table.get("part", []) if key in part} for key in ("done", "built")
+    )
     tasks, paths = tuple(_tasks(root, table, problems)), tuple(_paths(root, table, problems))
-    return Course(root, _title(root, table, ""), private, problems, tasks, paths, done)
+    return Course(root, _title(root, table, ""), private, problems, tasks, paths, done, built)
 
 
 def problem_folders(root: Path) -> list[Path]:
@@ -143,10 +149,12 @@ def as_toml(course: Course, names: Iterable[str]) -> dict[str, Any]:
     parts: dict[str, dict[str, Any]] = {}
     chosen = list(names)
     for listed in (course.by_name[name] for name in chosen):
-        row = {"problem": str(listed.name), "points": listed.points} if listed.points else str(listed.name)
+        settings = {key: value for key, value in (("points", listed.points), ("cold", listed.cold)) if value}
+        row = {"problem": str(listed.name), **settings} if settings else str(listed.name)
         optional = {"optional": True} if listed.optional else {}
-        done = {"done": course.done[listed.part]} if listed.part in course.done else {}
-        part = parts.setdefault(listed.part, {"title": listed.part, **optional, **done, "problems": []})
+        said = {"done": course.done, "built": course.built}
+        words = {key: texts[listed.part] for key, texts in said.items() if listed.part in texts}
+        part = parts.setdefault(listed.part, {"title": listed.part, **optional, **words, "problems": []})
         part["problems"].append(row)
     rows = list(parts.values())
     tasks = [{"name": task.name, "after": str(task.after)} for task in course.tasks if task.after in chosen]
@@ -234,8 +242,8 @@ def _tasks(root: Path, table: Mapping[str, Any], problems: Iterable[Listed]) -> 
         yield ListedTask(root / "tasks" / name, by_name[after].name)
 
 
-def _row(root: Path, row: Any, own: Iterable[Path], where: str) -> tuple[Path, int]:
-    """Returns a row of a part: the folder of the problem, and its points or 0."""
+def _row(root: Path, row: Any, own: Iterable[Path], where: str) -> tuple[Path, int, bool]:
+    """Returns a row of a part: the folder of the problem, its points or 0, and whether it is cold."""
     table = {"problem": row} if isinstance(row, str) else row
     if not isinstance(table, dict) or len({"problem", "include"} & table.keys()) != 1:
         raise _unsound(
@@ -247,12 +255,13 @@ def _row(root: Path, row: Any, own: Iterable[Path], where: str) -> tuple[Path, i
     points = table.get("points", 0)
     if type(points) is not int or points < 0:
         raise _unsound(root, f"{where} gives {row!r} points that are not a whole number above 0")
+    cold = _flag(root, table, "cold", where)
     if "problem" in table:
-        return _folder(root, table["problem"], own, f"{where} lists", "this course"), points
+        return _folder(root, table["problem"], own, f"{where} lists", "this course"), points, cold
     if root == ROOT:
         raise _unsound(root, f"{where} includes {table['include']!r}, but GPT Kata can include no problem of its own")
     shipped = [listed.folder for listed in read(ROOT).problems]
-    return _folder(root, table["include"], shipped, f"{where} includes", "GPT Kata"), points
+    return _folder(root, table["include"], shipped, f"{where} includes", "GPT Kata"), points, cold
 
 
 def _folder(root: Path, word: Any, folders: Iterable[Path], where: str, course: str) -> Path:
@@ -317,10 +326,10 @@ def _unsound(root: Path, reason: str) -> CourseError:
 def schema() -> dict[str, Any]:
     """Returns the JSON schema of `course.toml`, for editors. It knows only the form of the file; `grade verify` checks
     the rest."""
-    row = _object(ROW_KEYS, problem=_NAME, include=_NAME, points={"type": "integer", "minimum": 1})
+    row = _object(ROW_KEYS, problem=_NAME, include=_NAME, points={"type": "integer", "minimum": 1}, cold=_FLAG)
     row["oneOf"] = [{"required": ["problem"]}, {"required": ["include"]}]
     rows = {"type": "array", "items": {"anyOf": [_NAME, row]}}
-    part = _object(PART_KEYS, title=_TITLE, optional=_FLAG, done=_TITLE, problems=rows) | {
+    part = _object(PART_KEYS, title=_TITLE, optional=_FLAG, done=_TITLE, built=_TITLE, problems=rows) | {
         "required": ["title", "problems"]
     }
     kinds = {"name": {"type": "string", "pattern": f"^{_TASK_NAME.pattern}$"}, "after": _NAME}

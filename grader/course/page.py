@@ -21,6 +21,7 @@ SECTIONS = (
     "Sources",
     "Hints",
 )
+_LEFT_OUT = ("The architecture", "The ideas", "A worked sketch", "Pitfalls", "Examples")  # of a cold page
 # The scripts and the style of a page's explorables: see the head of the first script.
 EXPLORABLES = tuple(
     Path(__file__).with_name(name) for name in ("explorables.js", "explorables_page.js", "explorables.css")
@@ -56,6 +57,21 @@ def without_hints(problem: Problem) -> str:
     """
     text = page_text(problem).split("\n## Hints\n")[0].strip() + "\n"
     return _PITFALLS.sub(lambda match: _fold_pitfalls(problem, match[0]), predictions.folded(problem, text))
+
+
+def cold(problem: Problem) -> str:
+    """Returns what somebody reads who works from a paper: why, the formulas without their words, what to write, and the
+    sources."""
+    text = re.sub(
+        rf"{predictions.BLOCK.pattern}\n+|{_EXPLORABLE.pattern}\n+", "", page_text(problem), flags=re.M | re.S
+    )
+    title, *parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    shown = {part.split("\n", 1)[0].removeprefix("## ").strip(): part.strip() for part in parts}
+    formulas_ = [match[0] for name in _LEFT_OUT for match in FORMULAS.finditer(shown.pop(name, ""))]
+    shown.pop("Hints", None)
+    why, rest = [*shown.values()][:1], [*shown.values()][1:]
+    middle = ["## Formulas", *formulas_] if formulas_ else []
+    return "\n\n".join([title.strip(), *why, *middle, *rest]) + "\n"
 
 
 def _fold_pitfalls(problem: Problem, section: str) -> str:

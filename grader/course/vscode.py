@@ -34,20 +34,22 @@ _WATCH = {
         "background": {"activeOnStart": True, "beginsPattern": rf"^{BEGINS} \S+$", "endsPattern": rf"^{ENDS} \S+$"},
     },
 }
+# Ghost text writes attention before the learner can, and reads no instructions for assistants.
+_NO_COMPLETION = {"editor.inlineSuggest.enabled": False, "github.copilot.enable": {"python": False}}
 _EXTENSIONS = ["ms-python.python"]  # none that nobody has published: its name could be taken
 
 
 def contents() -> Mapping[str, tuple[dict[str, Any], tuple[str, ...]]]:
     """Returns the files of FOLDER by name: the content to write, and the strings that an existing file must contain to
     need no advice."""
-    settings = {
+    needed = {
         _PYTHON: sys.executable,
         "python.testing.pytestEnabled": True,
         "python.testing.pytestArgs": ["--workspace", "."],
     }
     return {
         "tasks.json": ({"version": "2.0.0", "tasks": [_WATCH]}, ("grade watch",)),
-        "settings.json": (settings, tuple(settings)),
+        "settings.json": ({**needed, **_NO_COMPLETION}, tuple(needed)),
         "extensions.json": ({"recommendations": _EXTENSIONS}, tuple(_EXTENSIONS)),
     }
 

@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from grader.course import imports
+from grader.course.bare_code import without_comments
 
 Item = TypeVar("Item")
 
@@ -57,37 +58,17 @@ def new_names(sources: Sequence[str], seed: str) -> dict[str, str]:
 
 def disguised(source: str, names: Mapping[str, str]) -> str:
     """Returns the program with these names, without comments and docstrings. It does the same."""
-    lines = source.splitlines()
-    drops = {number for span in _docstrings(imports.syntax_tree(source)) for number in range(span[0], span[1] + 1)}
+    bare = without_comments(source)
+    lines = bare.splitlines()
     edits: list[tuple[int, int, int, str]] = []
     before = ""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        row, column = token.start
-        if token.type == tokenize.COMMENT:
-            if lines[row - 1][:column].strip():
-                edits.append((row, len(lines[row - 1][:column].rstrip()), len(lines[row - 1]), ""))
-            else:
-                drops.add(row)
-        elif token.type == tokenize.NAME and before != "." and token.string in names:
-            edits.append((row, column, token.end[1], names[token.string]))
+    for token in tokenize.generate_tokens(io.StringIO(bare).readline):
+        if token.type == tokenize.NAME and before != "." and token.string in names:
+            edits.append((*token.start, token.end[1], names[token.string]))
         before = token.string
     for row, start, end, text in sorted(edits, reverse=True):
         lines[row - 1] = lines[row - 1][:start] + text + lines[row - 1][end:]
-    kept = "\n".join(line.rstrip() for number, line in enumerate(lines, 1) if number not in drops)
-    return re.sub(r"(:\n)\n+", r"\1", re.sub(r"\n{4,}", "\n\n\n", kept)).strip() + "\n"
-
-
-def _docstrings(tree: ast.Module) -> Iterable[tuple[int, int]]:
-    """Yields the first and the last line of each docstring of a body that has more than that."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and len(node.body) > 1:
-            first = node.body[0]
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                yield first.lineno, first.end_lineno or first.lineno
+    return "\n".join(lines) + "\n"
 
 
 def _all_names(tree: ast.Module) -> Iterable[str]:

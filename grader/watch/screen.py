@@ -105,7 +105,16 @@ class Screen:
             *ending,
             *([""] if ending else []),
             *texts.verdict(self.session.state, columns, mends="f" in self.session.keys),
+            *(texts.first_exhibit(self.session.state, self.session.played, columns) if self._plays else []),
         ]
+
+    @property
+    def _plays(self) -> bool:
+        return "v" in self.session.keys
+
+    def _play(self, columns: int) -> list[str]:
+        played = self.session.played
+        return texts.play(played, columns) if played else ["The play has ended: the file is being graded."]
 
     def _hints(self, columns: int) -> list[str]:
         return texts.hints(*self.session.hints(more=False))
@@ -135,6 +144,7 @@ class Screen:
         keys = KeyBindings()
         actions = {"n": self._next, "h": self._hint, "f": self._mend, "p": lambda: self._toggle(self._page),
                    "l": self._open_list, "e": self._edit, "r": self.session.grade, "s": self._ask_for_solution,
+                   "v": self._see,
                    "q": self._quit}  # fmt: skip
         moves = {Keys.Up: -1, Keys.Down: 1}
 
@@ -217,6 +227,10 @@ class Screen:
     def _mend(self) -> None:
         self.session.mend()
         self._show(self._verdict)
+
+    def _see(self) -> None:
+        self.session.play()
+        self._show(self._play)
 
     def _open_list(self) -> None:
         self._show(self._list)

@@ -8,9 +8,12 @@ from commandline import terminal
 from commandline.terminal import NARROWEST, WIDEST, wrap
 from grader.course import catalog, page
 from grader.course.workspace import Workspace
+from grader.exhibits import Exhibit
 from grader.judge.verdict import Verdict
 from grader.problem import Problem
+from grader.report import exhibits_terminal
 from grader.report import terminal as report_terminal
+from grader.watch.watch_play import Shown
 from grader.watch.watch_session import State
 
 _BY_VERDICT = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
@@ -59,6 +62,26 @@ def verdict(state: State, width: int, *, mends: bool) -> list[str]:
     lines = [line for result in state.checks for line in report_terminal.render_check(result, width).splitlines()]
     lines += [f"  {'':7} {item.points:3}  {item.name}" for item in state.problem.checks[len(state.checks) :]]
     return [*lines, *(["", *wrap("Before this save:", width), *former] if former else [])]
+
+
+def first_exhibit(state: State, played: Shown | None, width: int) -> list[str]:
+    """Returns what to show below a verdict that can be played: the first exhibit, and the key for all."""
+    report = state.report
+    if state.grading or report is None or report.verdict is not Verdict.PASS or not report.can_play:
+        return []
+    first = exhibits(played.exhibits[:1], width) if played else []
+    return [*first, "", "Press v to see all of it at work." if first else "Press v to see it at work."]
+
+
+def play(played: Shown, width: int) -> list[str]:
+    """Returns what a play has shown, and whether more is to come."""
+    end = played.said if played.is_over else played.note or "playing..."
+    return [*exhibits(played.exhibits, width), *(["", *wrap(end, report_width(width))] if end else [])]
+
+
+def exhibits(shown: Sequence[Exhibit], width: int) -> list[str]:
+    """Returns exhibits as lines, each after an empty one."""
+    return [line for each in shown for line in ("", *exhibits_terminal.render(each, report_width(width)).splitlines())]
 
 
 def hints(shown: Sequence[str], count: int) -> list[str]:

@@ -19,6 +19,7 @@ from grader.course.vscode import BEGINS, ENDS
 from grader.report import findings
 from grader.report import terminal as report_terminal
 from grader.watch import texts
+from grader.watch.watch_play import Shown
 from grader.watch.watch_session import State, WatchSession
 
 
@@ -30,6 +31,8 @@ class Printed:
         self._ended = threading.Event()
         self._whole = threading.RLock()  # held while something is printed, so that nothing else comes between its lines
         self._last: State | None = None
+        self._played: Shown | None = None  # the play whose exhibits are printed, and how many of them are
+        self._exhibits, self._has_ended = 0, False
         self._before = ""  # the key of the line before
 
     def run(self) -> bool:
@@ -68,8 +71,23 @@ class Printed:
                 self._say(state.error)
             if under_way and not state.grading:
                 self._print(f"{ENDS} {self.session.file.name}")
+            self._print_play()
             if state.outdated:
                 self._ended.set()
+
+    def _print_play(self) -> None:
+        """Prints the exhibits that are new."""
+        played = self.session.played
+        if played is None:
+            return
+        if played is not self._played:
+            self._played, self._exhibits, self._has_ended = played, 0, False
+        new = played.exhibits[self._exhibits :]
+        self._exhibits += len(new)
+        self._print(*texts.exhibits(new, terminal.width()))
+        if played.is_over and not self._has_ended:
+            self._has_ended = True
+            self._say(*filter(None, [played.said if played.is_whole else "Type v to see all of it at work."]))
 
     def _print(self, *lines: str) -> None:
         try:
@@ -96,6 +114,7 @@ class Printed:
             "e": self._edit,
             "r": self.session.grade,
             "s": self._solution,
+            "v": self.session.play,
             "q": self._ended.set,
         }
         for line in sys.stdin:

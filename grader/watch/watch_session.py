@@ -11,8 +11,9 @@ from pathlib import Path
 import watchfiles
 
 from commandline.errors import CommandError, UsageError
-from grader.course import catalog, page
+from grader.course import catalog, page, plays
 from grader.course.workspace import Workspace
+from grader.isolation.sandbox import Workers
 from grader.judge import submission as submission_
 from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
@@ -21,6 +22,7 @@ from grader.problem import Problem
 from grader.resident import grade_file
 from grader.resident.grade_queue import Begun, Failed, Graded, GradeQueue, Judge, News, Request
 from grader.resident.resident import NewCodeError
+from grader.watch.watch_play import Shown, WatchPlay
 
 DEBOUNCE, QUIET = 200, 50  # milliseconds: the longest wait for further changes, and the silence that ends it earlier
 POLL = 300  # milliseconds between two looks at the folder, where the system reports no changes
@@ -60,23 +62,26 @@ class WatchSession:
     """Grades the workspace's file of a problem whenever it, or a course module that it imports, is saved.
 
     Calls `changed` from other threads when the state has changed. With `poll`, it looks for changes itself instead of
-    being notified. `keys` are the keys that it offers, each with a word for the footer, which leaves out those that
-    a verdict names, and `refresh` the seconds between two updates
-    of the display, if it changes without an event.
+    being notified. With `workers`, a file that has passed is played up to its first exhibit. `keys` are the keys that
+    it offers, each with a word for the footer, which leaves out those that a verdict names, and `refresh` the seconds
+    between two updates of the display, if it changes without an event.
     """
 
     keys: Mapping[str, str] = {
         "n": "next", "h": "hint", "f": "", "p": "page", "l": "list", "e": "edit", "r": "run", "s": "solution",
-        "q": "quit",
+        "v": "", "q": "quit",
     }  # fmt: skip
     refresh: float | None = None
     follows = True  # whether it changes to a problem whose file is saved
 
     def __init__(
-        self, space: Workspace, problem: Problem, judge: Judge, changed: Callable[[], None], *, poll: bool = False
-    ) -> None:
+        self, space: Workspace, problem: Problem, judge: Judge, changed: Callable[[], None], *, poll: bool = False,
+        workers: Workers | None = None,
+    ) -> None:  # fmt: skip
         self.space, self.state = space, State(problem)
         self._queue, self._changed, self._poll = GradeQueue(judge), changed, poll
+        self._play = WatchPlay(workers, changed) if workers else None
+        self._submission: Submission | None = None  # what was graded last
         self._names, self._due, self.followed = {str(problem.name)}, "", ""
         self._graded: dict[str, tuple[int, int]] = {}  # the stamps of the files that were graded last
         self._finished: tuple[Report | None, str] = (None, "")  # what the last verdict finished
@@ -91,6 +96,7 @@ class WatchSession:
     def close(self) -> None:
         """Ends the session. A grading that is running has no result."""
         self._closed.set()
+        self._end_play()
         self._queue.close()
 
     def open(self, problem: Problem, *, followed: str = "") -> None:
@@ -101,6 +107,7 @@ class WatchSession:
         """
         self.space.add(problem)
         self._queue.withdraw(self.file)
+        self._end_play()
         self.followed = followed
         with self._changing:
             self._names, self.state = {str(problem.name)}, State(problem)
@@ -162,6 +169,28 @@ class WatchSession:
         with self._changing:
             self.state = replace(self.state, mended=report)
         return report.misconception.fix
+
+    @property
+    def played(self) -> Shown | None:
+        """What the play of the file has shown; None if nothing is played."""
+        return self._play.shown if self._play else None
+
+    def play(self) -> None:
+        """Plays all of the file that was graded last. Raises UsageError if there is nothing to play."""
+        report = self.state.report
+        if self._play is None or self._submission is None or report is None or not report.can_play:
+            raise UsageError("There is nothing to see at work: either your file does not run, or it has no play.")
+        self._play.begin(self.state.problem, self._submission, is_whole=True)
+
+    def _play_first(self, problem: Problem, report: Report) -> None:
+        """Plays a file that has passed up to its first exhibit. One that must train first waits to be asked."""
+        can_play = report.verdict is Verdict.PASS and report.can_play and not plays.required(problem).trains
+        if self._play and self._submission and can_play and self.state.problem is problem:
+            self._play.begin(problem, self._submission, is_whole=False)
+
+    def _end_play(self) -> None:
+        if self._play:
+            self._play.end()
 
     def hints(self, *, more: bool) -> tuple[list[str], int]:
         """Returns the hints that the learner has seen, one more of them if asked for, and how many there are."""
@@ -249,9 +278,11 @@ class WatchSession:
         """Shows the events of a grading of the problem, and records its verdict. Raises UsageError."""
         match news:
             case Begun():
+                self._end_play()  # the verdict comes first
                 self._graded = self._stamps()
                 self._show(problem, lambda state: State(problem, grading=True, report=state.report))
             case Submission(sources=sources):
+                self._submission = news
                 self._watch_imports(problem, {str(problem.name), *sources})
             case CheckResult():
                 self._show(problem, lambda state: replace(state, checks=(*state.checks, news)))
@@ -260,6 +291,7 @@ class WatchSession:
             case Graded():
                 grade_file.remember(self.space, news.report, news.digest)
                 self._show(problem, lambda _: State(problem, report=news.report))
+                self._play_first(problem, news.report)
             case Failed(NewCodeError()):
                 self._show(problem, lambda _: State(problem, outdated=True))
             case Failed():

@@ -1,5 +1,7 @@
 """A problem: its page, the editor on the learner's file, the verdict, hints, and the history of attempts."""
 
+import tokenize
+
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -7,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from commandline.errors import UsageError
-from grader.course import catalog, page, plays, predictions
+from grader.course import bare_code, catalog, page, plays, predictions
 from grader.course.log import Progress
 from grader.exhibits import TEXT
 from grader.problem import Problem
@@ -23,7 +25,10 @@ def problem_page(request: Request) -> Response:
     """Returns the page, with the learner's file and the last verdict in it."""
     studio, problem = _of(request)
     progress = _progress(studio, problem)
-    title, text = page.for_browser(problem).split("\n", 1)
+    cold = {"cold": True, "whole": False}.get(
+        request.query_params.get("page", ""), catalog.is_cold(problem) and progress.verdict != "PASS"
+    )
+    title, text = (page.cold(problem) if cold else page.for_browser(problem)).split("\n", 1)
     problems = catalog.problems()
     place = problems.index(problem)
     try:
@@ -40,6 +45,7 @@ def problem_page(request: Request) -> Response:
         "part": catalog.part_of(problem),
         "title": title.lstrip("# "),
         "page": to_html(text),
+        "cold": cold,
         "hints": [to_html(hint) for hint in hints[: progress.hints]],
         "hint_count": len(hints),
         "before": problems[place - 1] if place else None,
@@ -200,13 +206,24 @@ def attempt(request: Request) -> Response:
     return JSONResponse({"text": text})
 
 
-def reference(request: Request) -> Response:
-    """Returns the reference, for those who have passed or given up."""
+async def reference(request: Request) -> Response:
+    """Takes the learner's text as it is typed. Returns the reference for those who have passed or given up, and both
+    texts as they are compared: without docstrings, comments and imports, unless the learner's is not valid Python."""
     studio, problem = _of(request)
+    body = await read_json(request, text=str)
     progress = _progress(studio, problem)
     if progress.verdict != "PASS" and not progress.given_up:
         raise HTTPException(403, f"You have not passed problem {problem.label} yet.")
-    return JSONResponse({"text": catalog.solution_for_learners(problem)})
+    text = catalog.solution_for_learners(problem)
+    try:
+        bare = {"bare": [_bare(body["text"]), _bare(text)]}
+    except (SyntaxError, tokenize.TokenError, ValueError, RecursionError):
+        bare = {}
+    return JSONResponse({"text": text, **bare})
+
+
+def _bare(text: str) -> str:
+    return bare_code.without_imports(bare_code.without_comments(text))
 
 
 def active(request: Request) -> Response:
@@ -255,6 +272,6 @@ routes = [
     Route(f"{_AT}/predict", predict, methods=["POST"]),
     Route(f"{_AT}/attempts", attempts),
     Route(f"{_AT}/attempts/{{attempt:number}}", attempt),
-    Route(f"{_AT}/reference", reference),
+    Route(f"{_AT}/reference", reference, methods=["POST"]),
     Route(f"{_AT}/active", active, methods=["POST"]),
 ]

@@ -348,11 +348,17 @@ async function compare(attempt, when, button) {
 let reference;
 
 async function showReference() {
-  const { status, body } = await send(`${path}/reference`);
+  const typedNow = typed();
+  const { status, body } = await send(`${path}/reference`, "POST", { text: typedNow });
   if (status !== 200) return;
+  $("whole-texts").disabled = !body.bare;
+  const [yours, other] = body.bare && !$("whole-texts").checked ? body.bare : [typedNow, body.text];
+  $("same-code").hidden = yours !== other;
   reference?.destroy();
-  reference = sideBySide($("reference"), typed(), body.text, { labels: ["Your file", "The reference"] });
+  reference = unified($("reference"), yours, other, "The reference compared with your file");
 }
+
+$("whole-texts").addEventListener("change", showReference);
 
 // ---- Keys, drafts, and the time that is spent here.
 

@@ -134,5 +134,5 @@ export function sideBySide(parent, left, right, { edits = false, labels }) {
 /** One text, with what was removed from another one shown in it. */
 export function unified(parent, before, after, label) {
   const merge = unifiedMergeView({ original: before, mergeControls: false });
-  return new EditorView({ parent, state: EditorState.create({ doc: after, extensions: [shared(label), fixed, merge] }) });
+  return new EditorView({ parent, state: EditorState.create({ doc: after, extensions: [shared(label), fixed, EditorView.lineWrapping, merge] }) });
 }

@@ -214,4 +214,4 @@ def test_every_answer_tells_the_browser_to_be_strict(studio: Server):
 
 
 def test_the_reference_is_for_those_who_have_passed(studio: Server):
-    assert ask(studio, "/problems/09/reference").status == 403
+    assert ask(studio, "/problems/09/reference", "POST", {"text": ""}).status == 403

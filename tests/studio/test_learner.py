@@ -63,7 +63,8 @@ def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
     page.keyboard.press("Control+s")
     graded(page, "PASS, 6 of 6 points")
     page.get_by_role("tab", name="Reference").click()
-    expect(page.locator("#reference .cm-content").last).to_contain_text("softmax_cross_entropy")
+    expect(page.locator("#reference .cm-content")).to_contain_text("softmax_cross_entropy")
+    expect(page.locator("#same-code")).to_be_visible()
 
     page.get_by_role("tab", name="History").click()
     page.locator("#attempts button", has_text="FAIL").first.click()
@@ -76,6 +77,38 @@ def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
     expect(page.locator("#saved")).to_have_text("saved")
     page.goto(studio.base)
     expect(page.get_by_role("link", name="Next-token loss")).to_contain_text("passed")
+
+
+def test_a_cold_page_is_switched_to_the_whole_and_back(page: Page, studio: Server):
+    page.goto(f"{studio.base}/problems/52")
+    pitfalls, hint = page.locator("#page h2", has_text="Pitfalls"), page.locator("#hint")
+    expect(page.locator("#page h2", has_text="Formulas")).to_be_visible()
+    expect(pitfalls).to_have_count(0)
+    expect(hint).to_be_hidden()
+    page.get_by_role("link", name="The whole page").click()
+    expect(pitfalls).to_have_count(1)
+    page.get_by_role("link", name="Less on this page").click()
+    expect(pitfalls).to_have_count(0)
+
+
+def test_the_comparison_with_the_reference_is_about_code(problem: Page, studio: Server):
+    page = problem
+    page.set_viewport_size({"width": 1440, "height": 900})
+    own = RIGHT.replace("import optax\n", "import math\nimport optax\n").replace("    return", "    # mine\n    return")
+    own = own.replace('"""Problem 07', '"""My loss').replace("jnp.sum(losses * counts)", "(losses * counts).sum()")
+    write(page, own)
+    page.keyboard.press("Control+s")
+    graded(page, "PASS, 6 of 6 points")
+    page.get_by_role("tab", name="Reference").click()
+    compared = page.locator("#reference")
+    expect(compared.locator(".cm-changedLine, .cm-insertedLine")).not_to_have_count(0)
+    expect(page.locator("#same-code")).to_be_hidden()
+    for words in ("My loss", "import", "# mine", '"""'):
+        expect(compared).not_to_contain_text(words)
+    assert compared.locator(".cm-scroller").evaluate("box => box.scrollWidth <= box.clientWidth"), "lines are wrapped"
+    page.get_by_label("Docstrings, comments and imports, too").check()
+    for words in ("My loss", "import math", "# mine"):
+        expect(compared).to_contain_text(words)
 
 
 def test_the_reference_stays_open_to_those_who_have_passed(problem: Page):

@@ -1,5 +1,6 @@
 """The commands about progress, on a workspace that remembers verdicts without grading."""
 
+import json
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.course import catalog
+from grader.course import catalog, log, tasks
 from grader.course.workspace import Workspace
 from tests.conftest import ROOT, Grade
 
@@ -79,6 +80,18 @@ def test_every_problem_that_a_misconception_names_exists():
     assert named <= {name.slug for name in catalog.names()}
 
 
+def test_a_cold_page_has_a_way_to_the_whole_and_a_whole_one_to_the_cold(grade: Grade, space: Workspace):
+    drafts = catalog.find("52")
+    cold = grade("show", "52").out
+    assert "## Formulas" in cold
+    assert "`grade show 52 --whole` shows all of it" in cold
+    assert not any(words in cold for words in ("## Pitfalls", "Predict", "hints"))
+    assert "## Pitfalls" in grade("show", "52", "--whole").out
+    assert "## Pitfalls" not in grade("show", "07", "--cold").out
+    space.remember(drafts, verdict="PASS", score=drafts.points)
+    assert "## Pitfalls" in grade("show", "52").out, "it has passed"
+
+
 def test_reset(grade: Grade, space: Workspace):
     run = grade("reset", "03")
     assert run.out == "kept  attempts/p03_causal_mha.1.py\nnew   attempts/p03_causal_mha.py\n"
@@ -109,6 +122,55 @@ def test_a_certificate_says_what_it_is_and_when_a_problem_passed(grade: Grade, s
     parser.handle_endtag = lambda tag: opened.remove(tag)  # type: ignore[method-assign]
     parser.feed(text)
     assert set(opened) <= {"meta", "br"}, "everything else is closed"
+
+
+def _write_run(runs: Path, name: str, validation: list[float], *, pieces: bool = True) -> None:
+    """Writes the files of a run with a validation and a sample after each second step."""
+    folder = runs / name
+    (folder / "samples").mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"pieces": [["MiniGPT", "0" * 8]] if pieces else []}))
+    (folder / "baselines.json").write_text(json.dumps({"unigram": 5.5, "bigram": 2.25}))
+    lines = []
+    for index, loss in enumerate(validation):
+        lines.append({"step": 2 * index + 1, "loss": loss + 0.3, "validation_loss": None})
+        lines.append({"step": 2 * index + 2, "loss": loss + 0.1, "validation_loss": loss})
+        (folder / f"samples/{2 * index + 2:07}.txt").write_text(f"{name} <{loss}> was happy.<|endoftext|>\n")
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 99, "lo')
+
+
+def test_a_certificate_begins_with_what_was_built_and_a_story(grade: Grade, space: Workspace, tmp_path: Path):
+    runs = tmp_path / "runs"
+    _write_run(runs, "weak", [3.0, 2.5])
+    _write_run(runs, "mine", [3.0, 1.25, 1.75])
+    _write_run(runs, "harness", [0.5], pieces=False)
+    (runs / "broken").mkdir()
+    (runs / "broken/config.json").write_text('{"pieces": 1')
+    for problem in catalog.problems()[:7]:
+        space.put(problem, f"{problem.name} = 1")
+        space.remember(problem, verdict="PASS", score=problem.points)
+    speedrun = tasks.tasks()[0]
+    space.note(log.entry(tasks.SCORED, speedrun.label, score=int(speedrun.standards[-1].most)))
+    assert grade("certificate", "--name", "Ada").code == 0
+    text = (space.folder / "certificate.html").read_text()
+    order = [
+        "A GPT: embeddings, causal attention, blocks, and its loss",
+        "Trained: mine",
+        "mine &lt;1.25&gt; was happy.</blockquote>",
+        "After 4 steps its validation loss is 1.25 nats a token, below the 2.25 of a bigram model",
+        "<svg",
+        f"<h2>Records</h2>\n<ul>\n<li>{speedrun.title}: {speedrun.standards[-1].name}",
+        "digest",
+    ]
+    places = [text.find(part) for part in order]
+    assert -1 not in places, order[places.index(-1)]
+    assert places == sorted(places)
+    assert "The trainer" not in text, "its part is not whole"
+
+
+def test_a_certificate_without_a_run_has_no_picture(grade: Grade, space: Workspace):
+    assert grade("certificate").code == 0
+    text = (space.folder / "certificate.html").read_text()
+    assert not any(part in text for part in ("Trained", "<svg", "Records", "Built from scratch"))
 
 
 def test_a_certificate_replaces_only_a_certificate(grade: Grade, space: Workspace, tmp_path: Path):

@@ -84,6 +84,16 @@ def test_an_optional_part_comes_last_once_another_problem_is_attempted(select: S
     assert course.as_toml(course.read(folder), catalog.names())["part"][0]["optional"] is True
 
 
+def test_a_cold_problem_stays_cold_in_a_bundle(select: Select):
+    folder = select(one_part('{ problem = "p01_moving_average", cold = true }, "p02_exponential_average"'))
+    assert [catalog.is_cold(problem) for problem in catalog.problems()] == [True, False]
+    rows = course.as_toml(course.read(folder), catalog.names())["part"][0]["problems"]
+    assert rows == [{"problem": "p01_moving_average", "cold": True}, "p02_exponential_average"]
+    folder = select(one_part('{ problem = "p01_moving_average", cold = 1 }'))
+    with pytest.raises(CourseError, match="`cold` of part 1 must be true or false"):
+        course.read(folder)
+
+
 @pytest.mark.parametrize("value", ['"yes"', "1"])
 def test_optional_is_true_or_false(select: Select, value: str):
     folder = select(OPTIONAL.replace("true", value))

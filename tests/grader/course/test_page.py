@@ -120,3 +120,21 @@ def test_drawings_are_named_and_inside_their_picture(drawn: Problem):
         if start < left - 2 or start + width(text) > right + 2 or not top + 8 <= y <= bottom - 2:
             outside.append(text.text)
     assert outside == []
+
+
+def test_a_cold_page_has_the_task_and_no_way_to_it(problem: Problem):
+    text = page.cold(problem)
+    assert re.findall(r"^## (.+)", text, re.MULTILINE)[0] == "Why this matters"
+    for section in ("The problem", "Inputs", "Output", "Sources"):
+        assert f"## {section}\n\n{page.sections(problem)[section][:40]}" in text
+    for section in ("A worked sketch", "Pitfalls", "The ideas", "Examples", "Hints"):
+        assert f"## {section}\n" not in text
+    assert "```predict" not in text
+    assert "explorable" not in text
+    assert text.count("```math") == page.without_hints(problem).count("```math")
+    assert all(entry.name in text for entry in problem.entries)
+
+
+def test_the_last_problem_of_each_late_part_is_cold():
+    cold = [problem.label for problem in catalog.problems() if catalog.is_cold(problem)]
+    assert cold == ["42", "49", "52", "58", "62", "65", "70"]

@@ -15,6 +15,8 @@ def test_what_is_missing_is_written_and_nothing_twice(tmp_path):
     assert task["isBackground"]
     assert task["command"] == "${config:python.defaultInterpreterPath}"
     assert settings["python.testing.pytestArgs"] == ["--workspace", "."]
+    assert settings["editor.inlineSuggest.enabled"] is False
+    assert settings["github.copilot.enable"] == {"python": False}
     assert extensions["recommendations"] == ["ms-python.python"]
     assert vscode.add(tmp_path) == ([], {})
 
@@ -28,6 +30,7 @@ def test_a_file_of_the_learner_stays_and_what_it_lacks_is_named(tmp_path, grade:
     (home / "tasks.json").symlink_to(home / "elsewhere.json")
     said = grade("start").out
     assert "kept  attempts/.vscode/settings.json: it lacks 'python.testing.pytestArgs'. `grade start` in a new" in said
+    assert "inlineSuggest" not in said, "their completion is their choice"
     assert "kept  attempts/.vscode/tasks.json: it lacks 'grade watch'. " in said
     assert "extensions.json" not in said
     assert (home / "settings.json").read_text() == mine

@@ -54,6 +54,10 @@ def test_assistants_are_asked_to_tutor_unless_the_folder_has_instructions(tmp_pa
     instructions = (tmp_path / "AGENTS.md").read_text()
     assert "tutor" in instructions
     assert "`PYTHON -m grader show NN`" in instructions
+    for rule in ("Never name the line", "one question at a time", "six sentences at most", "explain one decision back"):
+        assert rule.lower() in " ".join(instructions.lower().split())
+    for command in ("hunt", "review", "predict"):
+        assert command in instructions
     settings, _ = vscode.contents()["settings.json"]
     (key,) = [key for key, value in settings.items() if value == sys.executable]
     assert f"`{key}` in `{vscode.FOLDER}/settings.json`" in instructions

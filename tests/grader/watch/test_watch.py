@@ -64,6 +64,11 @@ def test_a_session(tmp_path):
         terminal.type("p")
         file.write_text(RIGHT)
         terminal.wait_for("PASS, ", f"Problem 04, {PROBLEM.title}")
+        terminal.resize(100, 150)
+        first = terminal.wait_for("The size of a token's vector", "Press v to see all of it at work.")
+        assert "A story by the trained model" not in first
+        terminal.type("v")
+        terminal.wait_for("The size of a token's vector", "A story by the trained model")
         terminal.type("s")
         terminal.wait_for("def layer_norm(")
         terminal.type("n")

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from commandline.errors import UsageError
+from commandline.errors import CommandError, UsageError
 from grader.course import catalog
 from grader.course.workspace import Workspace
 from grader.errors import SupersededError
@@ -164,3 +164,39 @@ def test_all_passed(session, monkeypatch):
     monkeypatch.setattr(Workspace, "next_problem", lambda self, after=None: None)
     with pytest.raises(UsageError, match="every other problem"):
         session.next_problem()
+
+
+class NoWorkers:
+    """Starts no worker, and says so."""
+
+    def worker(self, job):
+        raise CommandError("no worker today")
+
+
+@pytest.mark.parametrize(("word", "plays_at_once"), [("06", True), ("08", False)])
+def test_what_has_passed_is_played_unless_it_must_train_first(word: str, plays_at_once: bool, judge, tmp_path):
+    problem = catalog.find(word)
+    for name, text in catalog.reference_sources(problem).items():
+        (tmp_path / f"{name}.py").write_text(text)
+    session = WatchSession(Workspace(tmp_path), problem, judge, lambda: None, workers=NoWorkers())
+    session.start()
+    try:
+        graded(judge, 1)
+        played = session.played
+        assert (played is not None) == plays_at_once
+        assert played is None or (played.said, played.is_whole) == ("no worker today", False)
+        session.play()
+        assert session.played is not played
+        assert session.played
+        assert session.played.is_whole
+        session.file.write_text(session.file.read_text() + "\n# again\n")
+        graded(judge, 2)
+        assert session.played is None or not session.played.is_whole, "a save ends the play"
+    finally:
+        session.close()
+
+
+def test_nothing_is_played_that_was_not_graded(judge, tmp_path):
+    session = WatchSession(Workspace(tmp_path), GPT, judge, lambda: None, workers=NoWorkers())
+    with pytest.raises(UsageError, match="nothing to see at work"):
+        session.play()
