@@ -3,22 +3,21 @@
 import numpy as np
 
 from grader.exhibits import Exhibits, LearnerModule, Story, Table, Token
-from problems.stage.weights import END, TOKENIZER, token
+from problems.stage.weights import END, END_TEXT, TOKENIZER, token
 
 TEXT = (
     "Once upon a time, there was a shy hedgehog named Oscar. Oscar lived near the pond.<|endoftext|>"
     "There once was a xylophone that nobody could play."
 )
 CONTEXT = 12
-MARK = "<|endoftext|>"  # which this problem is about; other plays show a word for it
 
 
 def play(module: LearnerModule, text: str) -> Exhibits:
     """The tokens of a text, then the windows that hold them."""
     ids = np.asarray(module.tokenize(text, TOKENIZER))
     words = [shown(each) for each in ids if 0 <= each < TOKENIZER.n_vocab]
-    back = "".join(word for word in words if word != MARK)
-    same = back.split() == text.replace(MARK, " ").split() or back == text.replace(MARK, "")
+    back = "".join(word for word in words if word != END_TEXT)
+    same = back.split() == text.replace(END_TEXT, " ").split() or back == text.replace(END_TEXT, "")
     yield Story(
         "Your tokens",
         tuple(Token(word) for word in words[:600]),
@@ -46,4 +45,4 @@ def play(module: LearnerModule, text: str) -> Exhibits:
 
 def shown(token_id: int) -> str:
     """The text of a token, as the stories hold it."""
-    return MARK if token_id == END else token(token_id)
+    return END_TEXT if token_id == END else token(token_id)

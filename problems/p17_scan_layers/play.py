@@ -12,6 +12,7 @@ from problems.stage.model import gpt
 from problems.stage.programs import floats, operations
 from problems.stage.weights import POCKET, build
 
+OPENING = "Once there was a friendly"
 DEPTHS = (1, 6, 12, 24)
 T, D, L = 32, POCKET.d_model, POCKET.num_layers
 SIZES = {"d_model": D, "num_heads": POCKET.num_heads, "d_ff": POCKET.d_ff}
@@ -51,7 +52,7 @@ def play(module: LearnerModule) -> Exhibits:
     names = {name.split(".", 2)[2] for name in POCKET.arrays if name.startswith("blocks.")}
     arrays = {f"blocks.{name}": POCKET.stacked(name, L).astype(np.float32) for name in names}
     stack = build(module.construct("LayerStack", **SIZES, num_layers=L), arrays, "LayerStack")
-    told = telling.tell(Whole(stack), 60, prompt="Once there was a friendly")
+    told = telling.tell(Whole(stack), 60, prompt=OPENING)
     yield telling.story(
         told,
         "A story by the trained model, with your stack for its layers",

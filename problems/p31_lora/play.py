@@ -22,6 +22,7 @@ from problems.stage.weights import POCKET, build, encode
 MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")  # in which MODEL_COMMAND shows the same
 MODEL_COMMAND = "harness finetune {model} --pieces {workspace} --lora 8 --data pocket:500 --steps 20 --set context=64"
 TRAINS = True
+OPENING = "Once there was a gentle"
 STEPS, ROWS, LENGTH, RANK, RATE = 80, 4, 48, 8, 5e-3
 ROBOTS = {
     r"\b(girl|boy)\b": "robot",
@@ -50,7 +51,7 @@ def play(module: LearnerModule) -> Exhibits:
     """The loss while the adapters learn, a story before and after, and how many numbers were trained."""
     model = Adapted(module.LoRALinear)
     optimizer = module.lora_optimizer(model, RATE)
-    before = telling.tell(model, tokens=50)
+    before = telling.tell(model, tokens=50, prompt=OPENING)
     frozen = base(model)
     yield telling.story(
         before,
@@ -86,7 +87,7 @@ def play(module: LearnerModule) -> Exhibits:
         ),
         y="nats per token",
     )
-    told = telling.tell(model, tokens=50)
+    told = telling.tell(model, tokens=50, prompt=OPENING)
     robots = [word for word in ("robot", "dinosaur", "castle") if word in telling.text(told)]
     yield telling.story(
         told,
@@ -129,4 +130,4 @@ def same(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
 
 def own(told: telling.Told) -> bool:
     """Whether this is the story that the model tells without adapters."""
-    return np.array_equal(told.ids, telling.tell(gpt(), tokens=50).ids)
+    return np.array_equal(told.ids, telling.tell(gpt(), tokens=50, prompt=OPENING).ids)

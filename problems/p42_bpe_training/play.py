@@ -2,7 +2,7 @@
 
 from grader.exhibits import Exhibits, LearnerModule, Line, Lines, Story, Table, Token
 from harness.data.pocket import stories, story
-from problems.stage.weights import END, token
+from problems.stage.weights import END_TEXT
 
 TEXT = "Lily found a tiny xylophone under the old bridge. She was very happy."
 STORIES, MERGES, FIRST, PER_ROW = 60, 400, 30, 6
@@ -12,8 +12,7 @@ POINTS = (0, 25, 50, 100, 200, 400)
 def play(module: LearnerModule, text: str) -> Exhibits:
     """The first merges, a text in tokens after few and after many of them, and the length of a story over their
     number."""
-    end = token(END)
-    counts = module.count_words(end.join(stories(STORIES)), [end])
+    counts = module.count_words(END_TEXT.join(stories(STORIES)), [END_TEXT])
     merges = list(module.train_bpe(counts, MERGES))
     first = [visible(left + right) for left, right in merges[:FIRST]]
     yield Table(
@@ -27,7 +26,7 @@ def play(module: LearnerModule, text: str) -> Exhibits:
         "token, again and again.",
     )
     for number in (50, len(merges)):
-        encoding = module.make_encoding(merges[:number], [end])
+        encoding = module.make_encoding(merges[:number], [END_TEXT])
         ids = encoding.encode_ordinary(text)
         words = [encoding.decode_single_token_bytes(each).decode("utf-8", "replace") for each in ids]
         back = "" if encoding.decode(ids) == text else " Decoded, they do not give the text."
@@ -38,7 +37,7 @@ def play(module: LearnerModule, text: str) -> Exhibits:
             separated=True,
         )
     unseen = story(5_000_000)
-    lengths = [len(module.make_encoding(merges[:number], [end]).encode_ordinary(unseen)) for number in POINTS]
+    lengths = [len(module.make_encoding(merges[:number], [END_TEXT]).encode_ordinary(unseen)) for number in POINTS]
     yield Lines(
         "How many tokens a new story has",
         (Line("yours", POINTS, lengths),),

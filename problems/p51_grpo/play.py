@@ -19,6 +19,7 @@ from problems.stage.weights import END, TOKENIZER, encode
 MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")  # in which MODEL_COMMAND shows the same
 MODEL_COMMAND = "harness rl {model} --pieces {workspace} --lora 8 --reward word:lake --steps 5 --set context=64"
 TRAINS = True
+OPENING = "Once there was a grumpy"
 WATER = re.compile(r"\b(beach|lake|river|pond|island|harbor|water|boat)\b")
 PROMPTS = tuple(f"Once upon a time, there was a {hero} named" for hero in ("girl", "boy", "dog", "fox"))
 GROUP, WRITTEN = 8, 24  # continuations of a prompt, and their tokens
@@ -78,7 +79,7 @@ def play(module: LearnerModule) -> Exhibits:
         y="KL, nats per token",
     )
     for model, when in ((gpt(), "before"), (tuner.model, "after")):
-        told = telling.tell(model, 60)
+        told = telling.tell(model, 60, prompt=OPENING)
         words = len(WATER.findall(telling.text(told)))
         yield telling.story(told, f"A story {when}", f"It has {words} word{'s' * (words != 1)} of water.")
 

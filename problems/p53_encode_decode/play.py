@@ -9,11 +9,11 @@ import numpy as np
 from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Story, Table, Token
 from harness.data.pocket import story
 from problems.stage.model import gpt, jitted
-from problems.stage.weights import END, POCKET, TOKENIZER, token
+from problems.stage.weights import END, END_TEXT, POCKET, TOKENIZER, token
 
 TEXT = "Once upon a time, there was a little dragon named Zoë. She couldn't find her wonderful umbrella."
 RANKS = {TOKENIZER.decode_single_token_bytes(i): i for i in range(TOKENIZER.n_vocab) if i != END}
-SPECIAL = {token(END): END}
+SPECIAL = {END_TEXT: END}
 VOCABULARIES = (256, 320, 512, 1024, len(RANKS))
 WORD = " wonderful"
 CHUNKS = (1, 3, 16, 64)  # bytes
@@ -49,7 +49,7 @@ def play(module: LearnerModule, text: str) -> Exhibits:
         "Low ranks were merged first in training: frequent pairs of letters. Higher ranks join them to syllables, and "
         "at last to the whole word, in the same order.",
     )
-    unseen = story(HELD_OUT) + token(END)
+    unseen = story(HELD_OUT) + END_TEXT
     data = unseen.encode()
     right = bits_per_byte(TOKENIZER.encode(unseen, allowed_special="all"), data)
     bars = []
@@ -84,5 +84,5 @@ def bits_per_byte(ids: Sequence[int], data: bytes) -> float:
     window_T[: len(ids_T)] = ids_T
     log_p_TV = jax.nn.log_softmax(jitted(gpt())(jnp.asarray(window_T)))
     log_p = np.take_along_axis(np.asarray(log_p_TV)[: len(ids_T) - 1], ids_T[1:, None], axis=1)
-    read = len(b"".join(token(each).encode() for each in ids_T[1:])) if len(ids) > POCKET.max_T else len(data)
+    read = len(TOKENIZER.decode_bytes(ids_T[1:].tolist())) if len(ids) > POCKET.max_T else len(data)
     return float(-log_p.sum() / np.log(2)) / read

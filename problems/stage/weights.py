@@ -20,6 +20,7 @@ from harness.data.tokenizer import get_tokenizer
 FOLDER = Path(__file__).parent
 TOKENIZER = get_tokenizer("pocket-2k")
 END = TOKENIZER.eot_token
+END_TEXT = TOKENIZER.decode([END])  # as files of stories spell it
 VALIDATION_STORIES, FIRST_VALIDATION = 64, 1_000_000  # no run trains on stories as far back as these
 PROMPT = "Once upon a time, there was"
 
@@ -65,7 +66,7 @@ def encode(text: str) -> np.ndarray:
 
 
 def token(token_id: int) -> str:
-    """The text of one token for people; `�` where it is part of a character, and a word for the end of a text."""
+    """The text of one token for people: `�` where it is part of a character, and a word for the end of a text."""
     if token_id == END:
         return "⟨end⟩"
     return TOKENIZER.decode_single_token_bytes(int(token_id)).decode("utf-8", "replace")

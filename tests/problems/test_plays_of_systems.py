@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.problems.test_plays import Shown, attention, bits, own_story, shown
+from tests.problems.test_plays import Shown, attention, bits, opening, own_story, shown
 
 pytestmark = pytest.mark.thorough  # minutes of compiling; `grade verify` plays each reference, too
 
@@ -43,7 +43,7 @@ def _unseen_keys_are_used_by_nobody(exhibits: Shown) -> bool:
 
 def _stack_does_not_grow(exhibits: Shown) -> bool:
     counts = lines(exhibits[0])["your stack"]
-    return counts[-1] < 1.1 * counts[0] and own_story(60) == exhibits[1].text
+    return counts[-1] < 1.1 * counts[0] and own_story(60, opening(exhibits[1])) == exhibits[1].text
 
 
 PROPERTIES: dict[str, Callable[[Shown], bool]] = {
@@ -71,7 +71,7 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
     "27": lambda shown: (
         bars(shown[3])[2] == pytest.approx(2 * bars(shown[3])[0], rel=1e-3) and "bit for bit" in shown[3].caption
     ),
-    "28": lambda shown: shown[1].text.startswith(own_story(60)),
+    "28": lambda shown: shown[1].text.startswith(own_story(60, opening(shown[1]))),
     "33": lambda shown: {row[0] for row in shown[0].rows if not row[2]} == {"mean"} and "a tenth" in shown[1].caption,
     "34": lambda shown: bars(shown[0])[2] == bars(shown[0])[3] < 1 and "too." in shown[1].caption,
     "35": lambda shown: (
