@@ -131,7 +131,7 @@ def _too_long(task: Task, submission: Submission) -> Failure | None:
     return Failure(
         "refused",
         message=f"your file and the files that it imports have {size:,} bytes when they are compressed, and the limit "
-        f"is {task.text_bytes:,}: what the programs know must be learned where it is counted",
+        f"is {task.text_bytes:,}: what they know must stand where it is counted",
     )
 
 
