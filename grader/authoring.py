@@ -15,6 +15,7 @@ from grader.worker.cost import computes_numbers, rows_in_order
 from grader.worker.counting import LOOP
 from grader.worker.decode_loop import stepwise
 from grader.worker.files import new_folder
+from grader.worker.held_out import nats
 from grader.worker.measures import MEASURES, Execution, small_ones_count, work
 from grader.worker.placement import as_inputs, called_on_mesh, coded, like, mesh_of, moved, place, placed, put, step
 from grader.worker.probes import cotangent
@@ -90,6 +91,7 @@ __all__ = [
     "model_factory",
     "moved",
     "named",
+    "nats",
     "never_real",
     "new_folder",
     "place",

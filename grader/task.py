@@ -31,7 +31,9 @@ class Task(Problem):
     data, and returns what can be judged without it: programs and settings. `weigh(offer, seed, witness)` of
     `evidence.py` runs in a process that never saw the submission. It is called with several seeds, and the worst score
     counts. If a submission may learn from public data, `learn(subject, settings)` of `evidence.py` runs in a second
-    process with the submission, after its programs were traced, and returns JSON.
+    process with the submission, after its programs were traced, and returns JSON. If a submission makes a file,
+    `save(subject)` of `evidence.py` runs first and returns its bytes, and `offer(subject, file)` opens it in another
+    process.
 
     Attributes:
         cases: None: a task has no cases.
@@ -39,6 +41,7 @@ class Task(Problem):
         unit: The unit of the score, of which less is better.
         standards: The classes, the easiest first.
         learns: Whether `evidence.py` has a function `learn`.
+        saves: Whether `evidence.py` has a function `save`.
         text_bytes: The most bytes that the texts of a submission may have when they are compressed; 0 means no limit.
         seeds: The number of seeds of a full grading.
         run_seconds: The time limit of the witness for one seed, in seconds of computing.
@@ -49,6 +52,7 @@ class Task(Problem):
     unit: str = ""
     standards: tuple[Standard, ...] = ()
     learns: bool = False
+    saves: bool = False
     text_bytes: int = 0
     seeds: int = 3
     run_seconds: float = 600.0

@@ -80,7 +80,7 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
     shutil.copy(ROOT / "problems" / "__init__.py", folder / "problems")
     if text := assistants.instructions() if agents is None else agents:
         (folder / "problems" / assistants.FILE).write_text(text, encoding="utf-8")
-    if plays:
+    if plays or any("from problems.stage" in catalog.text_of(task.folder / "evidence.py") for task in open_tasks):
         shutil.copytree(ROOT / "problems" / "stage", folder / "problems" / "stage", ignore=_LEFT_OUT)
     with closing(ForkServer()) as fork_server:
         for problem in problems:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from grader.course import workspace
 from grader.isolation.job import Job
@@ -19,7 +18,7 @@ from grader.judge.stdout import without_logs
 from grader.judge.submission import Submission
 from grader.judge.worker_session import Failure, Say, Session
 from grader.task import Task
-from grader.tasks.offer import Weighed
+from grader.tasks.offer import Weighed, file_of, saved
 from grader.wire.channel import ChannelError, Frame
 
 OFFER, EVIDENCE = "grader.tasks.offer_worker", "grader.tasks.evidence_worker"
@@ -96,18 +95,27 @@ def grade(
     start, runs, empty = monotonic(), list[Weighed](), Score(task, submission.filename, of=task.seeds)
     if failure := _too_long(task, submission):
         return replace(empty, failure=failure)
+    file, printed = Frame("saved"), ""
+    if task.saves:
+        say("letting your program make its file")
+        made, printed, isolation = _asked(task, submission, workers, EVIDENCE, Frame("saved"))
+        if isinstance(made, Failure):
+            return replace(empty, failure=made, stdout=printed, isolation=isolation, seconds=monotonic() - start)
+        file = saved(file_of(made))
     say("tracing your program")
-    offer, stdout, isolation = _asked(task, submission, workers, OFFER, {})
+    offer, stdout, isolation = _asked(task, submission, workers, OFFER, Frame("offer", {}, file.leaves))
+    stdout = printed + stdout
     found = offer
     if task.learns and isinstance(offer, Frame):
         say("letting your program read public data")
         fields = {"settings": offer.fields.get("settings")}
-        found, more, _ = _asked(task, submission, workers, EVIDENCE, fields)
+        found, more, _ = _asked(task, submission, workers, EVIDENCE, Frame("learned", fields))
         stdout += more
     if isinstance(offer, Frame) and isinstance(found, Frame):
         fields = {name: offer.fields.get(name) for name in ("programs", "settings")}
         learned = found.fields.get("learned") if task.learns else {}
-        request = Frame("stream", {"variant": "", **fields, "learned": learned}, offer.leaves)
+        leaves = [*(leaf for leaf in offer.leaves if "/" in leaf.path), *file.leaves]  # a file of the judge's only
+        request = Frame("stream", {"variant": "", **fields, "learned": learned}, leaves)
         failure = _weigh(task, request, seeds(submission, secret, 1 if quick else task.seeds), workers, runs, say)
     elif isinstance(found, Failure):  # the offer's, if there is none
         failure = found
@@ -123,18 +131,19 @@ def _too_long(task: Task, submission: Submission) -> Failure | None:
     return Failure(
         "refused",
         message=f"your file and the files that it imports have {size:,} bytes when they are compressed, and the limit "
-        f"is {task.text_bytes:,}: what the programs know must be learned where it is counted",
+        f"is {task.text_bytes:,}: what they know must stand where it is counted",
     )
 
 
 def _asked(
-    task: Task, submission: Submission, workers: Workers, worker: str, fields: dict[str, Any]
+    task: Task, submission: Submission, workers: Workers, worker: str, asked: Frame
 ) -> tuple[Frame | Failure, str, Isolation]:
-    """Returns what a new process with the submission answers, what it printed, and its isolation."""
+    """Returns what a new process with the submission answers, what it printed, and its isolation. The answer is a frame
+    of the kind that is asked for."""
     session = Session(task, workers.worker(job(task, worker)), task.timeout)
     try:
-        kind = "offer" if worker == OFFER else "learned"
-        answer = session.load("", submission) or _only(session, Frame("stream", {"variant": "", **fields}), kind)
+        request = Frame("stream", {"variant": "", **asked.fields}, asked.leaves)
+        answer = session.load("", submission) or _only(session, request, asked.kind)
     finally:
         stdout = without_logs(session.worker.close())
     return answer, stdout, session.isolation

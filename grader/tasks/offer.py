@@ -5,11 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from grader.wire import program as program_
 from grader.wire.channel import ChannelError, Frame
+from grader.wire.compare import Leaf
 from grader.wire.program import Program
 
 _MOST_PIECES = 1000
+_FILE = "file"  # the path of a leaf; those of programs begin with a name and a slash
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,11 +24,13 @@ class Offer:
         programs: Its traced programs, by name.
         settings: Its settings, as JSON.
         learned: What it learned from public data, as JSON.
+        file: The bytes of the file that it saved.
     """
 
     programs: Mapping[str, Program]
     settings: Mapping[str, Any]
     learned: Mapping[str, Any] = field(default_factory=dict)
+    file: bytes = b""
 
     def frame(self) -> Frame:
         """Returns the frame in which a worker sends this."""
@@ -46,7 +52,17 @@ class Offer:
             if type(fields) is not dict:
                 raise ChannelError("a program of an offer is not its inputs and outputs")
             found[name] = program_.decode(Frame("program", fields, own))[0]
-        return cls(found, settings, learned)
+        return cls(found, settings, learned, file_of(frame))
+
+
+def saved(file: bytes) -> Frame:
+    """Returns the frame in which a worker sends a file that a submission made."""
+    return Frame("saved", {}, [Leaf(_FILE, "uint8", np.frombuffer(file, np.uint8))])
+
+
+def file_of(frame: Frame) -> bytes:
+    """Returns the bytes of the file in a frame; none if it holds no file."""
+    return b"".join(leaf.values.tobytes() for leaf in frame.leaves if leaf.path == _FILE)
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,21 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from grader.course import catalog
-from grader.problem import Problem
+from grader.task import Task
+from grader.tasks.offer import file_of
 from grader.wire.channel import Frame
 
 MAKES_DATA = ("harness", "problems")  # packages that a process may have imported for another job
 
 
-def prepare(task: Problem) -> Callable[[Any, Frame], Iterator[Frame]]:
+def prepare(task: Task) -> Callable[[Any, Frame], Iterator[Frame]]:
     """Imports `offer.py` of an open task. Returns the function that answers its request. Raises CourseError."""
     for name in [name for name in sys.modules if name.partition(".")[0] in MAKES_DATA]:
         del sys.modules[name]
     module: Any = catalog.module_of_task(task.folder, "offer")
 
     def stream(subject: Any, request: Frame) -> Iterator[Frame]:
-        yield module.offer(subject).frame()
+        files = [file_of(request)] if task.saves else []
+        yield module.offer(subject, *files).frame()
 
     return stream

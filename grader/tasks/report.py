@@ -36,8 +36,9 @@ def _lines(score: Score, width: int, earlier: Sequence[int]) -> Iterator[str]:
     for number, run in enumerate(score.runs, 1):
         figures = "".join(f", {value:g} {name}" for name, value in run.figures.items())
         yield from wrap(f"  seed {number}: {run.score:,} {task.unit}{figures}", width)
-    if score.runs:
+    if score.runs and score.runs[-1].pieces:
         yield from ("", "Where the work goes:", *_pieces(score.runs[-1]))
+    if score.runs:
         yield from ("", "Classes:", *_classes(task, score))
     if score.value is not None and earlier and score.value < min(earlier):
         yield from ("", *wrap(f"Your best so far. It was {min(earlier):,} before.", width))

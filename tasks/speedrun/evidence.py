@@ -20,6 +20,7 @@ from grader.authoring import (
     Weighed,
     Witness,
     described,
+    nats,
     stablehlo,
 )
 from tasks.speedrun import stories as stories_
@@ -32,7 +33,6 @@ LONGEST_TOKEN = 16  # bytes
 # A token of several words would store text: 4,096 phrases reach the loss without a step of training.
 ONE_WORD = re.compile(rb"\s*\S*")
 MOST_STATE = 1 << 21  # numbers of 32 bits
-SAME = 1e-3  # logits that do not depend on later tokens differ by less, relative to the largest
 LARGEST_PIECES = 8
 
 
@@ -83,8 +83,8 @@ def weigh(offered: Offer, seed: int, witness: Witness) -> Iterator[tuple[int, in
         state = step({**state, "tokens": tokens, "segments": segments, "number": np.int32(number)})
         if number % max(steps // 20, 1) == 0:
             yield number, steps, float(np.nan_to_num(np.asarray(state["loss"])))
-    nats = _nats(logits, state, held_out, rng)
-    bits = nats / np.log(2) / stories_.number_of_bytes(texts)
+    losses = _nats(logits, state, held_out, rng)
+    bits = losses / np.log(2) / stories_.number_of_bytes(texts)
     missed = f"it reaches {bits:.3f} bits per byte, and the task asks for {BAR:.2f}" if bits > BAR else ""
     work = {"initialization": init.total, **_pieces(step.work), "validation": logits.total}
     figures = {"bits per byte": round(float(bits), 4), "steps": steps, "tokens": V}
@@ -129,30 +129,15 @@ def _kinds(compiled: Any) -> list[str]:
 
 
 def _nats(logits: Repeated, state: Mapping[str, Any], held_out: stories_.Rows, rng: Any) -> float:
-    """The sum of the losses of held-out rows, in nats. Raises RefusedProgramError if logits depend on later tokens.
+    """The sum of the losses of held-out rows, in nats. Raises RefusedProgramError if logits depend on later tokens."""
 
-    Each row is shown twice: as it is, and from a random place on with the tokens of another row. The second time costs
-    nothing. Logits before that place must be equal. A program that knows of the next token cannot return the same: the
-    first token after the place is another one, and what replaces it are stories, too.
-    """
+    def found(rows: dict[str, Any], counts: bool) -> Any:
+        return logits({**state, **rows}, counts=counts)["logits"]
+
     total = 0.0
     for ids, segments in _spread(*held_out):
-        tokens, parts = ids[:, :-1], segments[:, :-1]
-        found = np.asarray(logits({**state, "tokens": tokens, "segments": parts})["logits"], np.float64)
-        if not np.isfinite(found).all():
-            raise RefusedProgramError("its logits are not finite")
-        later = np.arange(tokens.shape[1]) >= rng.integers(1, tokens.shape[1] + 1, size=len(tokens))[:, None]
-        others = np.roll(np.arange(len(tokens)), int(rng.integers(1, len(tokens))))
-        moved = {
-            "tokens": np.where(later, tokens[others], tokens), "segments": np.where(later, parts[others], parts)
-        }  # fmt: skip
-        again = np.asarray(logits({**state, **moved}, counts=False)["logits"], np.float64)
-        if np.any(np.abs(found - again)[~later] > SAME * max(1.0, np.abs(found).max())):
-            raise RefusedProgramError("its logits depend on later tokens, or on other rows")
-        highest = found.max(-1)
-        losses = np.log(np.sum(np.exp(found - highest[..., None]), -1)) + highest
-        losses -= np.take_along_axis(found, ids[:, 1:, None], -1)[..., 0]
-        total += float(losses[stories_.targets(segments)].sum())
+        given = {"tokens": ids[:, :-1], "segments": segments[:, :-1]}
+        total += nats(found, given, ids[:, 1:], stories_.targets(segments), rng)
     return total
 
 

@@ -50,3 +50,11 @@ def test_a_bundle_has_the_task_without_its_solutions(doubling: Path, tmp_path: P
     assert [task.name for task in course.read(bundle).tasks] == ["doubling"]
     assert '"tasks"' in (bundle / "pyproject.toml").read_text()
     assert "doubling" not in "".join(pack.pack(tmp_path / "other", [catalog.find("02")]))
+    assert not (bundle / "problems" / "stage").exists()
+
+
+def test_a_bundle_has_the_trained_weights_that_its_task_needs(doubling: Path, tmp_path: Path):
+    with (doubling / "tasks" / "doubling" / "evidence.py").open("a") as file:
+        file.write("from problems.stage import weights\n")
+    list(pack.pack(tmp_path / "bundle", [catalog.find("01")]))
+    assert (tmp_path / "bundle" / "problems" / "stage" / "pocket.safetensors").is_file()
