@@ -16,7 +16,7 @@ export function predictions(article, path, answered, isKnown) {
     for (const element of article.querySelectorAll(".later")) element.classList.remove("later");
     let isLater = false;
     for (const element of article.children) {
-      isLater &&= element.id !== "hints-title";
+      isLater &&= !element.querySelector("#hints-title");
       element.classList.toggle("later", isLater);
       isLater ||= open.has(element);
     }
