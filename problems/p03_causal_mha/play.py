@@ -59,7 +59,7 @@ def looked_for(weights_HTT: np.ndarray, words: list[str]) -> Table:
         far_TT = np.tril(weights_TT, -2)
         t, s = np.unravel_index(far_TT.argmax(), far_TT.shape)
         look = f"{words[t]} → {words[s]} {far_TT[t, s]:.0%}" if T > 2 else ""
-        cells.append((f"{head}", share(itself), share(before), share(far_TT[2:].sum(axis=-1)), look))
+        cells.append((f"{head}", share(itself), share(before), share(far_TT[rows].sum(axis=-1)), look))
     return Table(
         "What each head looks for",
         ("head", "itself", "the token before", "further back", "its largest weight further back"),
