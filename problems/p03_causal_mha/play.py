@@ -24,11 +24,9 @@ def play(module: LearnerModule, text: str) -> Exhibits:
 
     (story_T,) = held_out(1)
     block = model.with_attention(make)
-    mine, own = (telling.surprise_of(each, story_T) for each in (model.gpt(make_block=block), model.gpt()))
-    silenced = [
-        telling.surprise_of(model.gpt(weights=without(head), make_block=block), story_T)
-        for head in range(POCKET.num_heads)
-    ]
+    models = [model.gpt(weights=each, make_block=block) for each in (POCKET, *map(without, range(POCKET.num_heads)))]
+    mine, *silenced = telling.surprises_of(models, story_T)
+    own = telling.surprise_of(model.gpt(), story_T)
     most = int(np.argmax(silenced))
     yield Bars(
         "How much a new story surprises the model when one head of each layer is silent",
@@ -43,7 +41,7 @@ def play(module: LearnerModule, text: str) -> Exhibits:
         else f"With all heads, your module has {mine:.2f} bits, where it should have {own:.2f}: its heads do not give "
         "what the weights were trained with.",
     )
-    told = telling.tell(model.gpt(make_block=block), tokens=90, prompt=OPENING)
+    told = telling.tell(models[0], tokens=90, prompt=OPENING)
     yield telling.story(
         told,
         "A story by the trained model, with your attention in every layer",
@@ -61,7 +59,7 @@ def looked_for(weights_HTT: np.ndarray, words: list[str]) -> Table:
         far_TT = np.tril(weights_TT, -2)
         t, s = np.unravel_index(far_TT.argmax(), far_TT.shape)
         look = f"{words[t]} → {words[s]} {far_TT[t, s]:.0%}" if T > 2 else ""
-        cells.append((f"{head}", share(itself), share(before), share(far_TT[2:].sum(axis=-1)), look))
+        cells.append((f"{head}", share(itself), share(before), share(far_TT[rows].sum(axis=-1)), look))
     return Table(
         "What each head looks for",
         ("head", "itself", "the token before", "further back", "its largest weight further back"),

@@ -26,16 +26,16 @@ def play(module: LearnerModule) -> Exhibits:
     (ids_T,) = held_out(1)
     depths = range(POCKET.num_layers + 1)
     mine = [telling.surprise_of(model.gpt(depth, **parts), ids_T) for depth in depths]
-    own = [telling.surprise_of(model.gpt(depth), ids_T) for depth in depths]
+    own = telling.surprise_of(model.gpt(), ids_T)
     names = ("the embedding alone", *(f"and block {depth}" for depth in depths[1:]))
     yield Bars(
         "How much a new story surprises the model, block by block",
-        tuple(Bar(*each) for each in zip(names, mine, own, strict=True)),
+        (*map(Bar, names[:-1], mine), Bar(names[-1], mine[-1], own)),
         "bits a token",
         f"From {mine[0]:.1f} bits to {mine[-1]:.2f}: each of your blocks adds to the guess what those before could not "
         "know."
-        if np.allclose(mine, own, rtol=0.01) and list(mine) == sorted(mine, reverse=True)
-        else f"After all blocks, {mine[-1]:.2f} bits, where a right block leads to {own[-1]:.2f}.",
+        if np.isclose(mine[-1], own, rtol=0.01) and mine == sorted(mine, reverse=True)
+        else f"After all blocks, {mine[-1]:.2f} bits, where a right block leads to {own:.2f}.",
     )
     told = telling.tell(model.gpt(**parts), tokens=90, prompt=OPENING)
     yield telling.story(

@@ -144,6 +144,15 @@ def surprise_of(model: nnx.Module, ids_T: np.ndarray, given: int = 1) -> float:
     return float(np.mean([surprise(share) for share in shares])) if len(shares) else 0.0
 
 
+def surprises_of(models: Sequence[nnx.Module], ids_T: np.ndarray) -> list[float]:
+    """The mean surprise of each of some models that differ in their parameters only. Compiles one program."""
+    graph, _ = nnx.split(models[0])
+    run = jax.jit(lambda state, ids: jax.nn.softmax(nnx.merge(graph, state)(ids), axis=-1))
+    each_TV = [np.asarray(run(nnx.state(model), jnp.asarray(ids_T)))[:-1] for model in models]
+    shares = [np.take_along_axis(odds_TV, ids_T[1:, None], axis=1) for odds_TV in each_TV]
+    return [float(np.mean([surprise(share) for share in each.ravel()])) for each in shares]
+
+
 def probabilities(model: nnx.Module, ids_T: np.ndarray) -> np.ndarray:
     """What a model gives to each token of a text but the first, (T-1,)."""
     odds_TV = jax.nn.softmax(jitted(model)(jnp.asarray(ids_T)), axis=-1)[:-1]

@@ -5,11 +5,15 @@ import dataclasses
 import pytest
 
 from grader.course import catalog
+from grader.course.workspace import Workspace, digest_of
 from grader.exhibits import Bar, Bars, HeatMap, Line, Lines, Plane, Story, Table, Token
 from grader.judge import submission as submission_
 from grader.judge.submission import Submission
+from grader.judge.verdict import Verdict
 from grader.play.comparison import compared
 from grader.play.play_session import Performance
+from studio.grading import encode
+from tests.grader.report.reports import report_of
 
 STORY = Story("Told", (Token("One"), Token(" day", 2.0), Token(" Mia", 4.0)))
 MAP = HeatMap("Map", ("a", "b"), ("c",), (Plane([[0.5], [1.0]], "head 1"),))
@@ -74,3 +78,24 @@ def test_a_play_is_compared_only_after_a_failed_grading(fork_server, failed):
     assert len(list(performance)) == 2
     assert performance.failure is None
     assert performance.ending().compared.startswith("The play of a right file differs from yours in 1 of 2") == failed
+
+
+@pytest.mark.fast
+def test_a_workspace_knows_whether_the_last_grading_failed(tmp_path):
+    problem, space = catalog.find("01"), Workspace(tmp_path)
+    right, wrong = {problem.name: "right"}, {problem.name: "wrong"}
+    assert not space.failed(problem, wrong)
+    space.remember(problem, verdict="FAIL", score=1, digest=digest_of(wrong))
+    assert space.failed(problem, wrong)
+    space.remember(problem, verdict="PASS", score=6, digest=digest_of(right))
+    assert not space.failed(problem, right)
+    space.remember(problem, verdict="FAIL", score=1, digest=digest_of(wrong))
+    assert space.failed(problem, wrong)
+    assert not space.failed(problem, right)  # which has passed, whatever was graded since
+
+
+@pytest.mark.fast
+def test_the_studio_is_told_of_no_play_that_cannot_run():
+    assert encode(report_of(Verdict.FAIL))["can_play"]
+    for verdict in (Verdict.ERROR, Verdict.TIMEOUT, Verdict.MEMORY):
+        assert not encode(report_of(verdict))["can_play"]
