@@ -18,12 +18,17 @@ WEIGHT = "weight."
 
 def shapes() -> dict[str, tuple[int, ...]]:
     """The shapes of the weights, by name."""
-    block = {"ln1.scale": (D,), "ln1.bias": (D,), "ln2.scale": (D,), "ln2.bias": (D,)}
+    block: dict[str, tuple[int, ...]] = {"ln1.scale": (D,), "ln1.bias": (D,), "ln2.scale": (D,), "ln2.bias": (D,)}
     for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
         block |= {f"attn.{name}.kernel": (D, D), f"attn.{name}.bias": (D,)}
     block |= {"ff1.kernel": (D, F), "ff1.bias": (F,), "ff2.kernel": (F, D), "ff2.bias": (D,)}
     blocks = {f"blocks.{i}.{name}": shape for i in range(L) for name, shape in block.items()}
-    around = {"embed.embedding": (V, D), "pos_embed": (CONTEXT, D), "ln_f.scale": (D,), "ln_f.bias": (D,)}
+    around: dict[str, tuple[int, ...]] = {
+        "embed.embedding": (V, D),
+        "pos_embed": (CONTEXT, D),
+        "ln_f.scale": (D,),
+        "ln_f.bias": (D,),
+    }
     return around | blocks
 
 
