@@ -82,7 +82,7 @@ def _piece(operation: Any) -> str:
 
 
 def _read(operation: Any) -> int:
-    """Returns the bytes that an operation reads by itself."""
+    """Returns the bytes that an operation reads, without those that its body reads."""
     dialect, _, name = operation.name.partition(".")
     if dialect != "stablehlo" or name in _FUSED:
         return 0
