@@ -181,7 +181,8 @@ function onVerdict(verdict) {
   $("tab-reference").hidden &&= verdict.verdict !== "PASS";
   showFrames(reason);
   if (!$("panel-history").hidden) showAttempts();
-  if (live) show(state.plays && verdict.first ? "play" : isPlayShown() ? "play" : "verdict");
+  const isCounting = !$("cost").hidden; // who looks at the cost stays there
+  if (live && !isCounting) show(state.plays && verdict.first ? "play" : isPlayShown() ? "play" : "verdict");
   live = false;
 }
 
