@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,19 +49,16 @@ def predict(folder: str | None, word: str, again: bool) -> None:
 
 def _ask(problem: Problem, space: Workspace, question: Prediction) -> None:
     """Asks a question until there is an answer, and says whether it is right, and why."""
-    choices = "".join(f"{place}. {choice}\n" for place, choice in enumerate(question.choices, 1))
-    click.echo(terminal.markdown(page.as_text(f"{question.question}\n\n{choices}")))
+    click.echo(terminal.markdown(page.as_text(question.asked)))
+    answered = partial(space.predict, problem, question) if space.folder.is_dir() else question.is_right
     while True:
         text = click.prompt("Your answer", prompt_suffix=": ")
         try:
-            right = question.is_right(text)
+            right = answered(text)
             break
         except ValueError as error:
             click.echo(str(error))
-    if space.folder.is_dir():
-        space.predict(problem, question, text)
-    said = "Right." if right else f"No: {question.answer}."
-    click.echo(terminal.markdown(page.as_text(f"{said} {question.why}\n")))
+    click.echo(terminal.markdown(page.as_text(f"{question.reply(right=right)} {question.why}\n")))
 
 
 @click.command(name="try")

@@ -162,13 +162,18 @@ def welcome(space: workspace.Workspace) -> None:
         minutes = f" (about {following.minutes} minutes)" if following.minutes and not begun else ""
         verb = "Go on with" if begun else "Next:"
         terminal.echo(f"{verb} {following.label} {following.title}{minutes}: `grade show {following.label}`.")
-    _say_hunts(space, passed)
+    _say_hunts(space)
     terminal.echo("`grade --help` lists all commands.")
 
 
-def _say_hunts(space: workspace.Workspace, passed: Sequence[str]) -> None:
-    """Suggests a hunt to somebody who has passed some problems and has never begun one."""
-    if len(passed) >= READY_TO_HUNT and not any(entry.kind.startswith("hunt") for entry in space.entries()):
+def _say_hunts(space: workspace.Workspace) -> None:
+    """Suggests a first hunt to a learner who has passed enough problems for one.
+
+    The log is read first: whether a pass still holds depends on the text of each file.
+    """
+    if any(entry.kind.startswith("hunt") for entry in space.entries()):
+        return
+    if sum(standing.passed for standing in space.standings().values()) >= READY_TO_HUNT:
         terminal.echo("You can read code for its faults now: `grade hunt` puts one into a program like yours.")
 
 
@@ -183,7 +188,7 @@ def next_(folder: str | None) -> None:
     if problem is None:
         terminal.echo("You have passed every problem of the course. `grade certificate` writes a record of it.")
         return
-    _say_hunts(space, [name for name, standing in space.standings().items() if standing.passed])
+    _say_hunts(space)
     row, standing = space.progress().get(problem.name, log.Progress()), space.standing(problem)
     time = f" It takes about {problem.minutes} minutes." if problem.minutes else ""
     terminal.echo(f"Next: problem {problem.label}, {problem.title}, in “{catalog.part_of(problem)}”.{time}")

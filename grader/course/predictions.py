@@ -67,6 +67,16 @@ class Prediction:
         """A text that identifies the question in a log, while its words stay the same."""
         return hashlib.sha256(self.question.encode()).hexdigest()[:8]
 
+    @property
+    def asked(self) -> str:
+        """The question and its numbered choices, as Markdown."""
+        choices = "".join(f"{place}. {choice}\n" for place, choice in enumerate(self.choices, 1))
+        return f"{self.question}\n\n{choices}"
+
+    def reply(self, *, right: bool) -> str:
+        """Returns the sentence that tells a learner whether the answer was right, as Markdown."""
+        return "Right." if right else f"No: {self.answer}."
+
     def is_right(self, text: str) -> bool:
         """Returns whether a learner's answer is right: the number or the text of a choice, or a number that is near
         enough. Raises ValueError, with a sentence, if it is no answer."""
@@ -110,10 +120,9 @@ def folded(problem: Problem, markdown: str) -> str:
 
     def fold(match: re.Match[str]) -> str:
         prediction = _parsed(problem, match[1])
-        choices = "".join(f"{place}. {choice}\n" for place, choice in enumerate(prediction.choices, 1))
         return (
             f'<div class="predict" markdown="1" data-problem="{problem.label}" data-predict="{next(numbers)}">\n\n'
-            f"**Predict.** {prediction.question}\n\n{choices}\n"
+            f"**Predict.** {prediction.asked}\n"
             f'<details markdown="1"><summary>The answer</summary>\n\n{prediction.answer}\n\n{prediction.why}\n\n'
             "</details>\n\n</div>"
         )

@@ -335,9 +335,10 @@ def grade(
         exited=examiner.worker.ended is not None and examiner.worker.ended.kind == "exit",
         counterexample=explanation.counterexample, eager_stdout=eager_stdout,
     )  # fmt: skip
-    passed = _pass_key(problem, submission.sources, options.seed)
-    if report.verdict is Verdict.PASS and not cache.has(passed):
-        cache.write(passed, Frame("passed"))
+    if report.verdict is Verdict.PASS:
+        key = _pass_key(problem, submission.sources, options.seed)
+        if not cache.has(key):
+            cache.write(key, Frame("passed"))
     return report
 
 

@@ -180,8 +180,7 @@ async def predict(request: Request) -> Response:
         right = await run_in_threadpool(studio.space.predict, problem, question, body["text"])
     except ValueError as error:
         return JSONResponse({"error": str(error)})
-    said = "Right." if right else f"No: {question.answer}."
-    return JSONResponse({"right": right, "html": to_html(f"**{said}** {question.why}")})
+    return JSONResponse({"right": right, "html": to_html(f"**{question.reply(right=right)}** {question.why}")})
 
 
 def attempts(request: Request) -> Response:
