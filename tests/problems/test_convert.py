@@ -33,6 +33,7 @@ def test_int8_product_is_exact_and_within_its_bound():
     assert np.all(error < 0.2 * bound)  # errors of both signs cancel
 
 
+@pytest.mark.thorough
 def test_muon_is_that_of_optax():
     """optax.contrib.muon without Nesterov momentum and with consistent scaling for kernels, AdamW for the rest."""
     from p06_mini_gpt import MiniGPT

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.conftest import ROOT, Grade, misconception_name
 
 
@@ -47,6 +49,7 @@ def train_step(model, optimizer, token_ids, pad_id):
     assert report["misconception"]["name"] == misconception_name("08", "donating_step(model")
 
 
+@pytest.mark.thorough
 def test_gradients_are_not_called_sums_where_only_the_norm_is_that_of_the_sums(grade: Grade, tmp_path):
     """Where gradients are clipped, their mean and their sum become the same."""
     source = """

@@ -10,7 +10,10 @@ STYLES = ROOT / "tests" / "problems" / "styles"
 @pytest.mark.parametrize(
     ("style", "right", "wrong", "edit"),
     [
-        ("p52_gather_and_scan", 'side="right"', 'side="left"', "jnp.cumsum(distribution) >= uniform"),
+        pytest.param(
+            "p52_gather_and_scan", 'side="right"', 'side="left"', "jnp.cumsum(distribution) >= uniform",
+            marks=pytest.mark.thorough,
+        ),
         ("p50_log_softmax_and_softplus", "is_answer[1:]", "is_answer[:-1]", "log_p * is_answer[:-1]"),
         pytest.param(
             "p52_loop_in_python", "np.flatnonzero(last)", "np.arange(len(last))",

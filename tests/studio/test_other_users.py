@@ -171,6 +171,7 @@ def test_a_page_on_another_port_gets_nothing(page: Page, studio: Server):
     expect(editor(page)).to_contain_text("def next_token_loss")
 
 
+@pytest.mark.thorough
 def test_idle_connections_do_not_lock_the_owner_out(studio: Server):
     """They say nothing, or half of a request, or ask without the secrets. Each ends soon; the owner's stays."""
     owner = http.client.HTTPConnection("127.0.0.1", studio.port, timeout=60)
@@ -208,6 +209,7 @@ fetch("BASE/problems/07", { cache: "force-cache" }).then(async (answer) => {
 </script>"""
 
 
+@pytest.mark.thorough
 def test_who_takes_the_port_in_between_learns_nothing(page: Page, studio: Server):
     """A page is open while the studio is stopped, and talks to another program. It comes back when the studio does."""
     page.goto(f"{studio.base}/problems/07")

@@ -105,6 +105,7 @@ def test_what_never_ends_is_stopped(page: Page, studio: Server):
     expect(editor(page)).to_be_focused()
 
 
+@pytest.mark.thorough
 def test_a_play_ends_with_the_command_for_a_model_on_the_disk(browser: Browser, tmp_path: Path):
     problem = catalog.find("37")
     folder = tmp_path / "<i>mine & 'co'"

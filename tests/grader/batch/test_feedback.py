@@ -75,6 +75,7 @@ def imported(path: Path) -> dict[int, tuple[str, str]]:
     return found
 
 
+@pytest.mark.thorough
 def test_moodle_gets_the_pages_back(tmp_path: Path):
     out, worksheet = tmp_path / "results", tmp_path / "worksheet.csv"
     worksheet.write_text(WORKSHEET, encoding="utf-8")

@@ -13,8 +13,6 @@ from grader.batch.intake import Intake
 from grader.course import catalog
 from tests.grader.batch.conftest import GOOD, NAME, Submit, zipped
 
-pytestmark = pytest.mark.fast
-
 
 def read(source: Path, *labels: str) -> Intake:
     """The intake of a class for problem 07, or for others."""

@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT, Grade
 from tests.grader.batch.conftest import table
 
@@ -26,6 +28,7 @@ def move(course: Path) -> None:
             path.rename(path.with_stem(MOVED[path.stem]))
 
 
+@pytest.mark.thorough
 def test_results_follow_their_problems(grade: Grade, tmp_path: Path):
     signals = tmp_path / "signals"
     shutil.copytree(EXAMPLE, signals, ignore=shutil.ignore_patterns("__pycache__", "tests", "docs"))

@@ -26,8 +26,6 @@ from tests.grader.batch import canvas
 from tests.grader.batch.canvas import COURSE, TOKEN, Canvas
 from tests.grader.report.reports import report_of
 
-pytestmark = pytest.mark.fast
-
 PROBLEMS = [catalog.find("01"), catalog.find("07")]
 USERS = ["17", "18", "19"]
 NAMES = [Assignment.of(problem).title for problem in PROBLEMS]

@@ -21,7 +21,7 @@ from grader.isolation import landlock, seccomp
 from tests.grader.batch.conftest import GOOD, NAME, Submit, zipped
 
 # Python warns of forks beside the threads of `pytest -n`, and JAX of all. The reader has one thread, and no JAX.
-pytestmark = [pytest.mark.fast, pytest.mark.filterwarnings("ignore:.*fork.*")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*")
 
 
 def long_name(size: int) -> bytes:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from grader.batch import command, listing
 from grader.batch.options import BatchOptions
 from grader.course.seed import read_seed
@@ -22,6 +24,7 @@ right = next_token_loss
 PRIVATE = {"results.sqlite", ".lock"}
 
 
+@pytest.mark.thorough
 def test_only_the_database_repeats_what_a_process_with_secret_cases_said(submit: Submit, seed: Path, tmp_path: Path):
     """One submission says what it sees in the type and text of exceptions and in its output; one is wrong."""
     submit("wrong", WRONG)

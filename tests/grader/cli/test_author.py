@@ -23,6 +23,7 @@ def course(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_a_new_problem_is_sound_but_for_its_todos(grade: Grade, course: Path):
     created = grade("new", "98_demo", "--title", "Demo", cwd=course, root=course)
     assert created.code == 0, created.err

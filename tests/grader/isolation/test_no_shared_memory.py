@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT, boot
 
 
+@pytest.mark.thorough
 def test_grading_needs_no_shared_memory(tmp_path: Path):
     (tmp_path / "dev").mkdir()
     (tmp_path / "class" / "ada").mkdir(parents=True)

@@ -192,7 +192,6 @@ BY_COMMAND = (
     "binary",
     "syntax",
     "NaN",
-    "infinite loop",
     "unbounded memory",
     "os._exit",
     "child left behind",

@@ -94,6 +94,7 @@ def test_another_version_of_a_package_changes_the_environment(package: str, monk
     assert cache.environment.__wrapped__() != before
 
 
+@pytest.mark.thorough
 def test_an_edit_changes_the_key_of_a_batch(course: Path):
     """Of the capstone, whose verdict the harness decides. Each key is computed by a new process, as by a new batch."""
     program = (

@@ -98,6 +98,7 @@ def test_a_busy_machine_changes_no_verdict():
     assert seconds > LIMIT  # its limit, by the clock on the wall
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="stops processes by signals")
 def test_a_loop_ends_on_a_busy_machine_too_and_the_report_says_where():
     report, seconds = graded("\n\nwhile True:\n    pass\n", share=0.5)

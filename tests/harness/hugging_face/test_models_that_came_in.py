@@ -104,6 +104,7 @@ def test_texts_change_no_file_of_a_model(name: str, harness_here: Harness, tmp_p
     check_tensors(folder, tmp_path / "out")
 
 
+@pytest.mark.thorough
 def test_dialogues_with_adapters_and_a_run_in_between(harness_here: Harness, tmp_path: Path) -> None:
     folder = model_folder("Qwen 3", tmp_path / "in", tie_word_embeddings=True)
     data = texts(tmp_path, dialogues=True)

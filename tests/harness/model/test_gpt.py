@@ -198,6 +198,7 @@ def test_the_program_does_not_grow_with_depth() -> None:
     assert size(9) <= size(3) + 4
 
 
+@pytest.mark.thorough
 def test_every_so_many_layers_has_no_window() -> None:
     """The gradient of the last position reaches the first one only through a layer without a window."""
     config = replace(VARIANTS["layers of two kinds"], num_layers=2, context=13)

@@ -60,6 +60,7 @@ def test_the_pieces_sample_together_as_one_by_one(pieces: Pieces) -> None:
     assert {str(type(call)) for call in calls} == {"<class 'str'>", "<class 'tuple'>"}
 
 
+@pytest.mark.thorough
 def test_a_run_with_them_has_the_metrics_of_one_without(pieces: Pieces, tiny: Any, tmp_path: Path) -> None:
     few = only(pieces, *PARTS)
     base = replace(

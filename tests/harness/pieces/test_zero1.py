@@ -65,6 +65,7 @@ def steps(
     return lines, by_dotted_name(state)
 
 
+@pytest.mark.thorough
 def test_a_run_has_the_losses_of_the_harness(zero: Pieces) -> None:
     own, _ = steps(CONFIG, None)
     with_pieces, state = steps(CONFIG, zero)

@@ -103,6 +103,7 @@ def test_the_base_determines_model_tokens_and_packing(base: Run) -> None:
     assert (config.tokenizer, config.packing, config.base) == ("pocket-2k", "padded", "base")
 
 
+@pytest.mark.thorough
 def test_checkpoints_hold_adapters_and_moments_alone(base: Run, tuned: Run) -> None:
     with ocp.PyTreeCheckpointer() as checkpointer, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # without shardings, arrays are read onto the device that wrote them

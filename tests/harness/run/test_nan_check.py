@@ -38,6 +38,7 @@ def test_a_nan_is_found_in_the_model(tiny: Config, tmp_path: Path, monkeypatch: 
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.thorough
 def test_a_healthy_run_is_the_same(tiny: Config, tmp_path: Path) -> None:
     losses = []
     for debug in (False, True):

@@ -146,6 +146,7 @@ def test_the_commands_for_own_text(harness_here: Harness, poems: Config, tmp_pat
 SMALL = ("--steps", 2, "--quiet", "--set", "context=16", "--set", "d_model=16", "--set", "d_ff=16", "--set", "mesh=1x1")
 
 
+@pytest.mark.thorough
 def test_a_run_is_named_after_its_data_and_continues_no_other_text(harness_here: Harness, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text(POEM, "utf-8")
     (tmp_path / "pocket.txt").write_text(POEM, "utf-8")

@@ -84,6 +84,7 @@ def test_a_run_says_what_it_did_and_resumes_exactly(base: Config, tmp_path: Path
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.thorough
 def test_a_run_with_a_paged_cache_has_the_metrics_of_one_without(
     base: Config, tmp_path: Path, harness_here: Harness
 ) -> None:

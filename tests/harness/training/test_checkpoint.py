@@ -196,6 +196,7 @@ def test_a_corrupt_checkpoint_is_reported_and_the_previous_one_used(checkpointer
     assert [*checkpointer.losses()] == [1, 2]
 
 
+@pytest.mark.thorough
 def test_if_all_are_corrupt_the_run_does_not_start_over(checkpointer: OrbaxCheckpointer) -> None:
     functions = functions_of(SMALL)
     checkpointer.save(1, functions.init(), {}, 1.0)

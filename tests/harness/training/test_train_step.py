@@ -258,6 +258,7 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.thorough
 def test_the_reported_learning_rate_follows_the_schedule() -> None:
     config = replace(SMALL, final_lr_fraction=0.1)
     mesh, functions = functions_of(config)
