@@ -1,4 +1,4 @@
-"""Text for people: control characters escaped, nouns counted."""
+"""Text for people: control characters escaped, nouns counted, remarks as sentences."""
 
 # Of the characters that cannot be seen, people's names need these: joiners, and the spaces of their scripts.
 _IN_NAMES = "\u200c\u200d\u00a0\u3000"
@@ -26,3 +26,10 @@ def _escaped(character: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Returns a number with its noun: `1 problem`, `2 problems`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def sentence(remark: str) -> str:
+    """Returns a remark as a sentence. One that begins with a name of code, such as jax.jit, keeps its first letter."""
+    begins_with_code = "." in remark.partition(" ")[0]
+    first = remark if begins_with_code else f"{remark[:1].upper()}{remark[1:]}"
+    return first if first.endswith((".", "?", "!")) else f"{first}."

@@ -10,9 +10,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 from commandline.errors import UsageError
+from commandline.text import sentence
 from grader.course import catalog
 from grader.judge.verdict import Verdict
-from grader.report.json_report import CheckRow, MisconceptionRow, PublicReport, dumps, sentence
+from grader.report.json_report import CheckRow, MisconceptionRow, PublicReport, dumps
 
 Reports = Sequence[PublicReport]
 

@@ -16,13 +16,12 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from commandline.invocation import as_typed
-from commandline.text import counted
+from commandline.text import counted, sentence
 from grader.course.selection import selected
 from grader.judge.counterexample import ComparedLeaf, Counterexample, Part
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import EXACT
 from grader.report.grids import Figure, figure, number
-from grader.report.json_report import sentence
 from grader.report.terminal import next_step
 from grader.wire.compare import WHOLE, Leaf
 

@@ -223,13 +223,6 @@ class PublicReport:
         })  # fmt: skip
 
 
-def sentence(remark: str) -> str:
-    """Returns a note or remark as a sentence. One that begins with a name of code, such as jax.jit, keeps its first
-    letter."""
-    begins_with_code = "." in remark.partition(" ")[0]
-    return f"{remark}." if begins_with_code else f"{remark[:1].upper()}{remark[1:]}."
-
-
 def dumps(report: PublicReport) -> str:
     """Returns the report as one line of JSON."""
     return json.dumps(report.encode(), ensure_ascii=False, allow_nan=False)

@@ -7,11 +7,11 @@ import click
 import numpy as np
 
 from commandline.terminal import PLAIN, wrap
+from commandline.text import sentence
 from grader.course import catalog
 from grader.judge.blocked import NOT_JUDGED
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.problem import Case
-from grader.report.json_report import sentence
 from grader.wire.compare import Mismatch
 
 _COLORS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}

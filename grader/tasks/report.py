@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from commandline.terminal import PLAIN, wrap
+from commandline.text import sentence
 from grader.judge.verdict import Verdict
 from grader.task import Task
 from grader.tasks.grading import Score
@@ -26,11 +27,11 @@ def _lines(score: Score, width: int, earlier: Sequence[int]) -> Iterator[str]:
     yield f"{task.title}: {click.style(_headline(score), fg='red' if score.failure else color, bold=True)}"
     if score.failure:
         yield ""
-        yield from wrap(f"{_sentence(score.failure.sentence())}", width)
+        yield from wrap(sentence(score.failure.sentence()), width)
         if frames := score.failure.frames_text():
             yield from ("", *(f"  {line}" for line in frames.splitlines()))
     elif score.missed:
-        yield from wrap(_sentence(score.missed), width)
+        yield from wrap(sentence(score.missed), width)
     if score.runs:
         yield ""
     for number, run in enumerate(score.runs, 1):
@@ -54,10 +55,6 @@ def _headline(score: Score) -> str:
     if score.value is None:
         return "no score"
     return f"{score.standard}{', ' if score.standard else ''}{score.value:,} {score.task.unit}"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
 
 
 def _pieces(run: Weighed) -> Iterator[str]:

@@ -52,6 +52,8 @@ def test_what_misses_its_goal_or_fails_has_no_score(score):
     broken = score("def double(x):\n    return x @ x.T[1:]\n")
     assert "doubling.py, line 2" in report.render(broken)
     assert json.loads(report.dumps(broken))["error"]
+    missing = score("import p01_token_embedding\n")
+    assert "\np01_token_embedding.py is not in the same folder" in report.render(missing), "its name, as it is written"
 
 
 def test_the_seeds_depend_on_the_file_and_on_the_secret():
