@@ -181,8 +181,7 @@ class _Magics:
         problem = catalog.find(number)
         plays.required(problem, text or None)
         submission = self._graded.get(problem.name) or self._file(problem)
-        failed = self._space.failed(problem, submission.sources)
-        performance = Performance(problem, submission, self._resident, text.strip() or None, failed=failed)
+        performance = Performance(problem, submission, self._resident, text.strip() or None)
         line_of_progress = _Line()
         for item in performance:
             if isinstance(item, Progress):

@@ -152,13 +152,7 @@ class Plays:
     def _performance(self, showing: _Showing) -> Performance | None:
         """Returns the performance, with a worker of its own. None if the play has been stopped meanwhile."""
         assert showing.submission is not None  # noqa: S101  else it has ended before it began
-        performance = Performance(
-            showing.problem,
-            showing.submission,
-            self._resident,
-            showing.text,
-            failed=self._space.failed(showing.problem, showing.submission.sources),
-        )
+        performance = Performance(showing.problem, showing.submission, self._resident, showing.text)
         with self._lock:
             if not showing.stopped:
                 showing.performance = performance

@@ -183,7 +183,7 @@ def _play(space: "HuntSpace", program: "Program") -> int:
 
     problem = program.hunt.problem
     title = f"Problem {problem.label}, {problem.title}: the program of your hunt at work"
-    return played(problem, space.file(problem), None, title, modules=space.modules)
+    return played(problem, space.file(problem), None, title, modules=space.modules, compare=False)
 
 
 def _mend(space: "HuntSpace", current: "UnderWay", program: "Program") -> int:

@@ -55,7 +55,7 @@ def play(
         from grader.report import exhibits_own_run, own_run
 
         after = exhibits_own_run.exhibits(own_run.best(runs))
-    code = played(problem, file, text, title, numbers=numbers, html=html, space=space, after=after)
+    code = played(problem, file, text, title, numbers=numbers, html=html, after=after)
     if not code and (offer := plays.offer(problem, file)):
         click.echo(f"\n{offer.said}\n\n  {offer.command}")  # whole lines, which can be copied
     sys.exit(code)
@@ -63,13 +63,13 @@ def play(
 
 def played(
     problem: Any, file: Path, text: str | None, title: str, *, numbers: bool = False, html: Path | None = None,
-    modules: Path | None = None, space: workspace.Workspace | None = None, after: "Sequence[Exhibit]" = (),
+    modules: Path | None = None, after: "Sequence[Exhibit]" = (), compare: bool = True,
 ) -> int:  # fmt: skip
     """Plays a file, with the course modules that it imports from `modules`, and shows its exhibits. Returns the exit
     code.
 
-    `after` are exhibits to show at the end. If the last grading in `space` failed, says how the exhibits differ from
-    those of a right file.
+    `after` are exhibits to show at the end. Says with `compare` how the exhibits differ from those of a right file,
+    unless it is known that this one passes.
     """
     from grader.judge import submission
     from grader.resident import client, grade_file
@@ -80,11 +80,10 @@ def played(
     except submission.UnreadableSubmissionError as error:
         terminal.echo(f"Nothing to play: {error}")
         return 1
-    failed = space is not None and space.failed(problem, source.sources)
     click.echo(click.style("\n".join(terminal.wrap(title, terminal.width())), bold=True))
     seen = 0
     if html is None:  # a page needs the exhibits themselves
-        question = PlayRequest(str(problem.name), source, text, terminal.width(), numbers, failed)
+        question = PlayRequest(str(problem.name), source, text, terminal.width(), numbers, compare)
         for item in _with_sign_of_life(client.play(question), problem):
             if isinstance(item, int):
                 _show(after, numbers=numbers)
@@ -95,7 +94,7 @@ def played(
         from grader.play.play_session import Performance
         from grader.report.exhibits_terminal import ending, render
 
-        performance = Performance(problem, source, fork_server, text, failed=failed)
+        performance = Performance(problem, source, fork_server, text, compare=compare)
         shown = list["Exhibit"]()
         exhibits: Iterator[Exhibit] = _with_sign_of_life(performance, problem)
         for exhibit in exhibits:
@@ -148,15 +147,13 @@ def add_to_report(report: Any, file: Path, path: Path) -> None:
         return
     from commandline import files
     from grader.judge import submission
-    from grader.judge.verdict import Verdict
     from grader.play.play_session import Performance
     from grader.report import exhibits_page, html_report
     from grader.resident import grade_file
 
     try:
         with grade_file.fork_server() as fork_server:
-            failed = report.verdict is not Verdict.PASS
-            performance = Performance(problem, submission.read(problem, file), fork_server, failed=failed)
+            performance = Performance(problem, submission.read(problem, file), fork_server)
             shown: list[Exhibit] = list(_with_sign_of_life(performance, problem))
             played = exhibits_page.article(f"Problem {problem.label}: see it work", shown, performance.ending())
             files.write(path, html_report.document(report, played))

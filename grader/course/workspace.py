@@ -233,12 +233,6 @@ class Workspace:
         source = text(problem.name)
         return "" if source is None else digest_of(imports.with_imports(problem.name, source, text))
 
-    def failed(self, problem: Problem, sources: Mapping[str, str]) -> bool:
-        """Returns whether the last grading of a problem failed, and the submission with these texts is not the one that
-        passed."""
-        row = self.progress().get(problem.name, Progress())
-        return row.last_verdict == "FAIL" and (not row.passed_at or row.digest != digest_of(sources))
-
     def standings(self) -> dict[str, Standing]:
         """Returns the learner's standing in each problem of the course, by name."""
         progress = self.progress()

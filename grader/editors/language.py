@@ -18,7 +18,7 @@ from grader.judge import submission
 from grader.judge.judge import Listener
 from grader.judge.options import GradeOptions
 from grader.judge.submission import Submission, UnreadableSubmissionError
-from grader.judge.verdict import Report, Verdict
+from grader.judge.verdict import Report
 from grader.play.play_session import Performance
 from grader.problem import Problem
 from grader.report import exhibits_page, findings, html_report, script, source_lines
@@ -129,10 +129,8 @@ class Learner:
             source = submission.read(problem, path)
         except UnreadableSubmissionError as error:
             raise UsageError(f"Nothing to play: {error}") from None
-        report = self._reports.get(path)
-        failed = report is not None and report.verdict is Verdict.FAIL
         with self._judge.workers() as workers:
-            performance = Performance(problem, source, workers, failed=failed)
+            performance = Performance(problem, source, workers)
             shown = [item for item in performance if not isinstance(item, Progress)]
         title = f"Problem {problem.label}, {problem.title}: see it work"
         text = exhibits_page.document(title, selection.selected().title, shown, performance.ending())

@@ -124,8 +124,7 @@ class Tutor:
         except submission.UnreadableSubmissionError as error:
             return _fence("why there is nothing to play", str(error))
         with self._working, grade_file.fork_server() as fork_server:
-            failed = self._space.failed(problem, source.sources)
-            performance = Performance(problem, source, fork_server, text or None, failed=failed)
+            performance = Performance(problem, source, fork_server, text or None)
             shown = [item for item in performance if not isinstance(item, exhibits.Progress)]
         parts = [click.unstyle(exhibits_terminal.render(item)) for item in shown]
         parts += exhibits_terminal.ending(performance.ending())

@@ -9,7 +9,7 @@ from grader.course import cases as cases_
 from grader.course import catalog, imports
 from grader.course.catalog import Misconception
 from grader.isolation.sandbox import Workers
-from grader.judge import blocked, bundled_outputs, cache, fault, nondeterminism, rerun
+from grader.judge import blocked, bundled_outputs, fault, nondeterminism, passes, rerun
 from grader.judge import submission as submission_
 from grader.judge.blocked import not_judged, without_consequences
 from grader.judge.counterexample import MOST_LEAVES, Counterexample, Part, compared
@@ -18,13 +18,12 @@ from grader.judge.examiner import Examiner
 from grader.judge.fault import Finding
 from grader.judge.options import GradeOptions
 from grader.judge.public_errors import own_errors
-from grader.judge.reference import Answers, cancel_all, definition, prefetch
+from grader.judge.reference import Answers, cancel_all, prefetch
 from grader.judge.stdout import without_logs
 from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.judge.worker_session import Failure, Outcome, Say
 from grader.problem import Case, Check, Difference, Problem
-from grader.wire.channel import Frame
 from grader.wire.compare import Leaf, Mismatch, compare, error, on_page, select, to_be_equal, values
 from grader.wire.relation import relation, right_part
 
@@ -336,9 +335,7 @@ def grade(
         counterexample=explanation.counterexample, eager_stdout=eager_stdout,
     )  # fmt: skip
     if report.verdict is Verdict.PASS:
-        key = _pass_key(problem, submission.sources, options.seed)
-        if not cache.has(key):
-            cache.write(key, Frame("passed"))
+        passes.note(problem, submission.sources, options.seed)
     return report
 
 
@@ -440,7 +437,7 @@ def _earlier_failure(
     for name in sorted(set(submission.sources) & set(catalog.names()) - {problem.name}):
         imported = catalog.load(name)
         sources = imports.with_imports(name, submission.sources[name], submission.sources.get)
-        if sources == _reference_sources(imported) or cache.has(_pass_key(imported, sources, options.seed)):
+        if passes.is_known(imported, sources, options.seed):
             continue
         listener.say(f"grading {name}.py, which it imports")
         module = Submission(f"{name}.py", sources)
@@ -448,17 +445,6 @@ def _earlier_failure(
         if report.verdict not in accepted:
             return report
     return None
-
-
-def _reference_sources(problem: Problem) -> Mapping[str, str]:
-    """Returns the sources of the reference of a problem; nothing in a bundle, which has none."""
-    return catalog.reference_sources(problem) if catalog.has_solution(problem) else {}
-
-
-def _pass_key(problem: Problem, sources: Mapping[str, str], seed: int) -> str:
-    """Returns the key in the cache under which it is noted that these sources pass."""
-    parts = (part for item in sorted(sources.items()) for part in item)
-    return cache.digest(["passed", cache.environment(), *definition(problem), problem.name, str(seed), *parts])
 
 
 def _sizes_apart(one: Case, other: Case) -> int:

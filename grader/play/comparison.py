@@ -1,4 +1,4 @@
-"""Compares what two files show in the same play: that of a learner whose grading failed, and the reference."""
+"""Compares what two files show in the same play: that of a learner, and the reference."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ def compared(own: Sequence[Exhibit], right: Sequence[Exhibit]) -> str:
     found = [(mine, worst) for mine, theirs in pairs if (worst := _largest(mine, theirs)).size > SAME]
     if not found:
         return (
-            "The play of a right file shows the same numbers. If your file still fails, its mistake does not show at "
+            "The play of a right file shows the same numbers. If your file fails, its mistake does not show at "
             "this size; the verdict names a case in which it does."
         )
     title, worst = max(((mine.title, worst) for mine, worst in found), key=lambda each: each[1].size)

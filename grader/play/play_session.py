@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from grader.course import plays
+from grader.course import catalog, plays
 from grader.exhibits import Ending, Exhibit, ExhibitError, Progress, decode
 from grader.isolation.job import Job
 from grader.isolation.sandbox import Workers
+from grader.judge import passes
 from grader.judge import submission as submission_
 from grader.judge.submission import Submission
 from grader.judge.worker_session import Failure, Session
@@ -30,8 +31,8 @@ class Performance:
     """One play of a submission. Iterate over it once: each exhibit is yielded as soon as it is ready.
 
     Afterwards, `failure` is the reason why it ended early, if it did, `printed` the output that the submission printed,
-    and `compared` how its exhibits differ from those of a right file. That is measured only if the last grading
-    `failed`.
+    and `compared` how its exhibits differ from those of a right file. That is measured with `compare`, unless it is
+    known that the submission passes.
     """
 
     def __init__(
@@ -41,9 +42,10 @@ class Performance:
         workers: Workers,
         text: str | None = None,
         *,
-        failed: bool = False,
+        compare: bool = True,
     ) -> None:
-        self.problem, self._submission, self._workers, self._failed = problem, submission, workers, failed
+        self.problem, self._submission, self._workers = problem, submission, workers
+        self._compares = compare and catalog.has_solution(problem)
         self._play = plays.required(problem)
         self._text = self._play.text if text is None else text
         self.cpu_seconds = TRAINING_CPU_SECONDS if self._play.trains else CPU_SECONDS
@@ -66,7 +68,8 @@ class Performance:
                 yield item
         finally:
             self.printed = self._session.worker.close()
-        if self._failed and self.failure is None and not self._closed:
+        wanted = self._compares and self.failure is None and not self._closed
+        if wanted and not passes.is_known(self.problem, self._submission.sources):
             yield from self._compare(shown)
 
     def close(self) -> None:

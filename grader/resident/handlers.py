@@ -62,7 +62,7 @@ class Handlers:
 
         self._resident.refresh()
         problem = catalog.load(request.problem)
-        performance = Performance(problem, request.submission, self._resident, request.text, failed=request.failed)
+        performance = Performance(problem, request.submission, self._resident, request.text, compare=request.compare)
         with _until_hung_up(connection, performance.close), invocation.as_typed_in(request.words):
             shown = 0
             for item in performance:

@@ -69,7 +69,7 @@ class PlayRequest:
         text: The text to play with; None for a play that takes none.
         width: The width in columns, as `exhibits_terminal.render` takes it.
         numbers: Whether to show the numbers behind pictures, as `exhibits_terminal.render` takes it.
-        failed: Whether the last grading failed, as `Performance` takes it.
+        compare: Whether to compare the exhibits with those of a right file, as `Performance` takes it.
         seen: The number of the first exhibits that are not shown again.
         words: The words of `commandline.invocation` in the process that asks.
     """
@@ -79,7 +79,7 @@ class PlayRequest:
     text: str | None
     width: int
     numbers: bool = False
-    failed: bool = False
+    compare: bool = True
     seen: int = 0
     words: Mapping[str, list[str]] = field(default_factory=invocation.words)
 

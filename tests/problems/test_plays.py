@@ -54,7 +54,7 @@ def shown(word: str, fork_server: ForkServer, find: str = "", replace: str = "",
     name = next(name for name in sources if name.startswith(f"p{beside or problem.label}_"))
     assert sources[name].count(find) or not find
     sources[name] = sources[name].replace(find, replace)
-    performance = Performance(problem, Submission(f"{problem.name}.py", sources), fork_server)
+    performance = Performance(problem, Submission(f"{problem.name}.py", sources), fork_server, compare=False)
     exhibits = [each for each in performance if not isinstance(each, Progress)]
     assert performance.failure is None, performance.told()
     assert exhibits
@@ -236,6 +236,6 @@ def test_a_wrong_idea_has_a_consequence_that_is_seen(fork_server, idea):
 def test_a_missing_parameter_is_named(fork_server):
     problem = catalog.find("06")
     sources = {name: text.replace("ln_f", "final") for name, text in submission_.reference(problem).sources.items()}
-    performance = Performance(problem, Submission("mine.py", sources), fork_server)
+    performance = Performance(problem, Submission("mine.py", sources), fork_server, compare=False)
     assert list(performance) == []
     assert "`MiniGPT` has a parameter that the trained model has not: `final.bias`" in performance.told()

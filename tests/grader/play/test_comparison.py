@@ -1,13 +1,13 @@
-"""After a failed grading, a play says how it differs from that of a right file, or that it does not."""
+"""A play of a file that is not known to pass says how it differs from that of a right file, or that it does not."""
 
 import dataclasses
 
 import pytest
 
 from grader.course import catalog
-from grader.course.workspace import Workspace, digest_of
 from grader.exhibits import Bar, Bars, HeatMap, Line, Lines, Plane, Story, Table, Token
 from grader.judge import submission as submission_
+from grader.judge.judge import grade
 from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
 from grader.play.comparison import compared
@@ -69,29 +69,21 @@ def test_exhibits_of_other_kinds_are_counted():
     assert compared([MAP], [MAP, TABLE]) == "The play of a right file has other exhibits: 2, where yours has 1."
 
 
-@pytest.mark.parametrize("failed", [True, False])
-def test_a_play_is_compared_only_after_a_failed_grading(fork_server, failed):
+@pytest.mark.parametrize("passes", [True, False])
+def test_a_play_is_compared_unless_the_file_is_known_to_pass(fork_server, tmp_path, monkeypatch, passes):
+    """Wherever the file is, and whether it was graded or not."""
+    monkeypatch.setenv("GRADE_CACHE", str(tmp_path))
     problem = catalog.find("01")
     sources = dict(submission_.reference(problem).sources)
-    sources[problem.name] = sources[problem.name].replace(" + self.pos_embed[:T]", "")
-    performance = Performance(problem, Submission(f"{problem.name}.py", sources), fork_server, failed=failed)
+    if passes:
+        assert grade(problem, Submission(f"{problem.name}.py", sources), fork_server).verdict is Verdict.PASS
+    else:
+        sources[problem.name] = sources[problem.name].replace(" + self.pos_embed[:T]", "")
+    performance = Performance(problem, Submission(f"{problem.name}.py", sources), fork_server)
     assert len(list(performance)) == 2
     assert performance.failure is None
-    assert performance.ending().compared.startswith("The play of a right file differs from yours in 1 of 2") == failed
-
-
-@pytest.mark.fast
-def test_a_workspace_knows_whether_the_last_grading_failed(tmp_path):
-    problem, space = catalog.find("01"), Workspace(tmp_path)
-    right, wrong = {problem.name: "right"}, {problem.name: "wrong"}
-    assert not space.failed(problem, wrong)
-    space.remember(problem, verdict="FAIL", score=1, digest=digest_of(wrong))
-    assert space.failed(problem, wrong)
-    space.remember(problem, verdict="PASS", score=6, digest=digest_of(right))
-    assert not space.failed(problem, right)
-    space.remember(problem, verdict="FAIL", score=1, digest=digest_of(wrong))
-    assert space.failed(problem, wrong)
-    assert not space.failed(problem, right)  # which has passed, whatever was graded since
+    said = performance.ending().compared
+    assert said == "" if passes else said.startswith("The play of a right file differs from yours in 1 of 2")
 
 
 @pytest.mark.fast
