@@ -78,9 +78,9 @@ def verify_one(name: str, seeds: int = 20) -> Row:
         reference = Reference(problem, _fork_server())
         try:
             for verify_part in (
-                _verify_page, _verify_claims, _verify_predictions, _verify_sizes, _verify_verdicts, _verify_core,
-                _verify_checks, _verify_misconceptions, _verify_pitfalls, _verify_promises, _verify_correct_programs,
-                _verify_forgeries, _verify_play,
+                _verify_page, _verify_claims, _verify_predictions, _verify_sizes, _verify_verdicts, _verify_why,
+                _verify_core, _verify_checks, _verify_misconceptions, _verify_pitfalls, _verify_promises,
+                _verify_correct_programs, _verify_forgeries, _verify_play,
             ):  # fmt: skip
                 try:
                     verify_part(problem, reference, row)
@@ -170,6 +170,12 @@ def _verify_verdicts(problem: Problem, reference: Reference, row: Row) -> None:
     row.score = right.score
     if right.verdict is not Verdict.PASS:
         row.complaints.append(f"the verdict on the reference is {right.verdict}: {_reason(right)}")
+
+
+def _verify_why(problem: Problem, reference: Reference, row: Row) -> None:
+    """Verifies that the author says why the reference is written so, wherever learners can read it."""
+    if catalog.shows_solution(problem) and not catalog.why(problem):
+        row.complaints.append("nothing says why the reference is written so, and what another good way is: add `why`")
 
 
 def _verify_core(problem: Problem, reference: Reference, row: Row) -> None:

@@ -4,6 +4,7 @@ misconceptions."""
 import importlib.util
 import re
 import sys
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
@@ -21,6 +22,7 @@ from grader.errors import CourseError
 from grader.problem import Problem
 from grader.task import Task
 
+_COMMENT = 78  # columns of a comment's text
 TASK = "task.py"  # the definition of an open task, in its folder
 
 
@@ -332,6 +334,13 @@ def solution_for_learners(problem: Problem) -> str:
     return solution_text(problem)
 
 
+def explained_solution(problem: Problem) -> str:
+    """Returns `solution_for_learners`, which may raise UsageError, below a comment that says why it is written so."""
+    text = solution_for_learners(problem)
+    lines = textwrap.wrap(why(problem), _COMMENT, break_long_words=False, break_on_hyphens=False)
+    return "".join(f"# {line}\n" for line in lines) + text
+
+
 def shows_solution(problem: Problem) -> bool:
     """Returns whether learners can read the reference: a class's bundle has none, and a private course shows none."""
     return has_solution(problem) and not selected().private
@@ -397,6 +406,12 @@ def reference_sources(problem: Problem) -> Mapping[str, str]:
     return imports.with_imports(problem.name, solution_text(problem), references(problem))
 
 
+def why(problem: Problem) -> str:
+    """Returns why the reference is written so and what another good way is, as one paragraph of Markdown. Empty if its
+    author has not said it. Raises CourseError if the file is broken."""
+    return " ".join(_toml(problem).get("why", "").split())
+
+
 def core(problem: Problem) -> list[str]:
     """Returns the lines of the reference that a short review asks for, in blocks. Raises CourseError if the file is
     broken."""
@@ -407,7 +422,7 @@ def core(problem: Problem) -> list[str]:
 def misconceptions_file(problem: Problem) -> dict[str, list[dict[str, Any]]]:
     """Returns the tables of the file with the problem's misconceptions, promises and claims. Raises CourseError if it
     is broken."""
-    return {name: rows for name, rows in _toml(problem).items() if name != "core"}
+    return {name: rows for name, rows in _toml(problem).items() if name not in ("why", "core")}
 
 
 def _toml(problem: Problem) -> dict[str, Any]:
@@ -417,9 +432,12 @@ def _toml(problem: Problem) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise CourseError(f"{path} cannot be read: {error}") from error
     for name, rows in tables.items():
-        if name not in ("core", "misconception", "promise", "claim") or not isinstance(rows, list):
+        if name == "why":
+            if not isinstance(rows, str):
+                raise CourseError(f"{path}: `why` must be a text.")
+        elif name not in ("core", "misconception", "promise", "claim") or not isinstance(rows, list):
             raise CourseError(
-                f"{path} can have only core, [[misconception]], [[promise]] and [[claim]]; it has {name!r}."
+                f"{path} can have only why, core, [[misconception]], [[promise]] and [[claim]]; it has {name!r}."
             )
         if name == "core" and not all(isinstance(block, str) and block.strip() for block in rows):
             raise CourseError(f"{path}: `core` must be a list of texts.")

@@ -151,7 +151,8 @@ def next_step(report: Report, play: str = "") -> str:
         return f"fix {report.earlier.filename} first: `grade problem {report.earlier.problem.label}`."
     match report.verdict:
         case Verdict.PASS:
-            more = f"; `grade solution {label}` shows the reference" if catalog.shows_solution(report.problem) else ""
+            solution = f"; `grade solution {label}` shows the reference and its reasons"
+            more = solution if catalog.shows_solution(report.problem) else ""
             if report.can_play:
                 return (
                     f"`{play or f'grade play {label}'}` shows your code at work; `grade next` suggests a problem{more}."

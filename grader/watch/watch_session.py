@@ -212,9 +212,9 @@ class WatchSession:
         return [*command, str(self.file)]
 
     def solution(self) -> str:
-        """Returns the reference. A learner who has not passed has now given up. Raises UsageError if this copy of the
-        course has none."""
-        text = catalog.solution_for_learners(self.state.problem)
+        """Returns the reference below its reasons. A learner who has not passed has now given up. Raises UsageError if
+        this copy of the course has none."""
+        text = catalog.explained_solution(self.state.problem)
         if not self.passed:
             self.space.remember(self.state.problem, given_up=True)
         return text

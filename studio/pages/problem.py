@@ -206,8 +206,9 @@ def attempt(request: Request) -> Response:
 
 
 async def reference(request: Request) -> Response:
-    """Takes the learner's text as it is typed. Returns the reference for those who have passed or given up, and both
-    texts as they are compared: without docstrings, comments and imports, unless the learner's is not valid Python."""
+    """Takes the learner's text as it is typed. Returns the reference, and why it is written so, for those who have
+    passed or given up. Adds both texts as they are compared, without docstrings, comments and imports, unless the
+    learner's is not valid Python."""
     studio, problem = _of(request)
     body = await read_json(request, text=str)
     progress = _progress(studio, problem)
@@ -218,7 +219,7 @@ async def reference(request: Request) -> Response:
         bare = {"bare": [_bare(body["text"]), _bare(text)]}
     except (SyntaxError, tokenize.TokenError, ValueError, RecursionError):
         bare = {}
-    return JSONResponse({"text": text, **bare})
+    return JSONResponse({"text": text, "why": to_html(catalog.why(problem)), **bare})
 
 
 def _bare(text: str) -> str:

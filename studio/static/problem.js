@@ -352,6 +352,7 @@ async function showReference() {
   const typedNow = typed();
   const { status, body } = await send(`${path}/reference`, "POST", { text: typedNow });
   if (status !== 200) return;
+  $("why").innerHTML = body.why; // from the course
   $("whole-texts").disabled = !body.bare;
   const [yours, other] = body.bare && !$("whole-texts").checked ? body.bare : [typedNow, body.text];
   $("same-code").hidden = yours !== other;

@@ -29,6 +29,7 @@ SECTIONS = {
     "Inputs": "Arrays.",
     "Output": "An array.",
 }
+WHY = 'why = "So."\n'
 PROMISE = f'''[[promise]]
 page = "It must work."
 check = "output"
@@ -56,7 +57,7 @@ def copy(tmp_path: Path) -> Path:
     (course / "solutions").mkdir()
     (course / "course.toml").write_text('title = "One problem"\n')
     shutil.copy(ROOT / SOLUTION, course / SOLUTION)
-    (course / MISCONCEPTIONS).write_text(PROMISE + as_toml(FIRST, "One.") + as_toml(SECOND, "Two."))
+    (course / MISCONCEPTIONS).write_text(WHY + PROMISE + as_toml(FIRST, "One.") + as_toml(SECOND, "Two."))
     text = (course / PAGE).read_text()
     for title, section in SECTIONS.items():
         text = re.sub(
@@ -118,6 +119,8 @@ DEFECTS = [
             f"{SECOND.name!r} needs `raises = true`: TypeError",
         ),
     ],
+    [(MISCONCEPTIONS, WHY, "", "nothing says why the reference is written so")],
+    [(MISCONCEPTIONS, WHY, "why = ['So.']\n", "`why` must be a text")],
     [(SOLUTION, "    mean = ", "    1 / 0\n    mean = ", "ZeroDivisionError")],
     [(SOLUTION, "    mean = ", "    x = x.at[0, 0].set(jnp.nan)\n    mean = ", "of the reference is NaN")],
     [
@@ -199,7 +202,7 @@ def test_pitfalls_and_promises_that_are_not_graded(copy: Path, grade: Grade):
         item for item in catalog.misconceptions(catalog.load(NAME)) if item.name == "no gradient through the statistics"
     )
     blind = PROMISE.replace('"output"', f'"{LAST_CHECK}"').replace(FIRST.name, outside.name)
-    toml.write_text(PROMISE + blind + as_toml(outside, "One.") + toml.read_text().removeprefix(PROMISE))
+    toml.write_text(WHY + PROMISE + blind + as_toml(outside, "One.") + toml.read_text().removeprefix(WHY + PROMISE))
     run = grade("verify", "--promises", "--seeds", 0, root=copy)
     assert run.code == 1
     assert [line.strip() for line in run.out.splitlines() if line.startswith("      ")] == [

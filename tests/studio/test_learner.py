@@ -65,6 +65,7 @@ def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
     page.get_by_role("tab", name="Reference").click()
     expect(page.locator("#reference .cm-content")).to_contain_text("softmax_cross_entropy")
     expect(page.locator("#same-code")).to_be_visible()
+    expect(page.locator("#why")).to_have_text(catalog.why(catalog.find("07")).replace("`", ""))
 
     page.get_by_role("tab", name="History").click()
     page.locator("#attempts button", has_text="FAIL").first.click()

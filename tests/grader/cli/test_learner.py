@@ -85,7 +85,11 @@ def test_a_first_session(grade: Grade, tmp_path):
     mine.write_text((SOLUTIONS / "p02_causal_attention.py").read_text())
     passed = grade("problem", "2", cwd=tmp_path / "attempts")
     assert passed.code == 0, "the workspace is found from a folder in it"
-    assert grade("solution", "02").out == (SOLUTIONS / "p02_causal_attention.py").read_text()
+    shown = grade("solution", "02").out
+    comment, _, _ = shown.partition('"""Problem 02')
+    assert shown.removeprefix(comment) == (SOLUTIONS / "p02_causal_attention.py").read_text()
+    assert comment.replace("# ", "").split() == catalog.why(catalog.find("02")).split()
+    assert all(line.startswith("# ") and len(line) <= 80 for line in comment.splitlines())
     assert "0 hints left. `grade solution 02` shows" in grade("hint", "02").out
     listed = grade("list").out
     assert "02  Causal attention, one head                6 of  6  passed" in listed
