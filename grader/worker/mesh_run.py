@@ -1,9 +1,8 @@
 """A run of a program on a mesh: its outputs, the bytes that the devices send each other, and the work and the memory of
 one device.
 
-Collectives count as the program writes them, and not as XLA compiles them (`collectives.py`): it joins equal gathers, so
-that what was forgotten is kept, and a CPU sends bfloat16 as float32. So the figures are the same on every machine, and
-belong to one and the same program.
+Collectives count as the program writes them, and not as XLA compiles them (`collectives.py`). XLA keeps an array that
+the program gathers twice, and on a CPU it sends bfloat16 as float32. So the figures are the same on every machine.
 """
 
 import json
@@ -11,8 +10,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from grader.problem import Case
 from grader.worker import counting, stablehlo
@@ -82,7 +79,7 @@ def _sent_once(operation: Any, name: str, execution: Execution) -> int:
     if name == "collective_permute":
         return size * sum(source != target for source, target in stablehlo.device_groups(operation))
     groups = stablehlo.device_groups(operation)
-    if name in _OF_REPLICAS and _GLOBAL not in operation.attributes or not groups:
+    if not groups or (name in _OF_REPLICAS and _GLOBAL not in operation.attributes):
         groups = [list(range(len(execution.compiled.devices)))]
     others = sum(len(group) - 1 for group in groups)
     match name:

@@ -50,9 +50,7 @@ def offer(subject: Subject) -> Offer:
             raise BadOutputError(f"`step` returned {described(loss)} as the loss; it must be a scalar jax.Array")
         return {"loss": jnp.float32(loss)} | {name: jnp.float32(new[name]) for name in shapes()}
 
-    parameters = {
-        name: placed(Given("case", name, shape, jnp.float32), mesh, rows) for name, shape in shapes().items()
-    }
+    parameters = {name: placed(Given("case", name, shape, jnp.float32), mesh, rows) for name, shape in shapes().items()}
     tokens = placed(Given("case", "tokens", (B, T + 1), jnp.int32), mesh, rows)
     try:
         return Offer({"step": trace(step, parameters, tokens)}, {})

@@ -1,4 +1,4 @@
-"""The tightest step: fully sharded data parallelism, as problem 22 has it, written by hand. It runs, and is in no class.
+"""The tightest step: fully sharded data parallelism (problem 22), written by hand. It runs, and is in no class.
 
 The page is printed by `grade show tightest_step`.
 """
@@ -38,7 +38,7 @@ def mlp(x: jax.Array, gate: jax.Array, up: jax.Array, down: jax.Array) -> jax.Ar
     return (jax.nn.silu(x @ gate) * (x @ up)) @ down
 
 
-# Each of these gathers what it needs, and gathers it again in the backward pass: `jax.checkpoint` keeps only its inputs.
+# Each of these gathers what it needs, and again in the backward pass: `jax.checkpoint` keeps only the inputs.
 
 
 @jax.checkpoint
@@ -71,9 +71,7 @@ def loss_of_rows(parameters: Mapping[str, jax.Array], tokens: jax.Array) -> jax.
     return head(x, parameters["norm"], parameters["embed"], tokens[:, 1:]) / TARGETS
 
 
-def step(
-    parameters: Mapping[str, jax.Array], tokens: jax.Array, mesh: Mesh
-) -> tuple[jax.Array, dict[str, jax.Array]]:
+def step(parameters: Mapping[str, jax.Array], tokens: jax.Array, mesh: Mesh) -> tuple[jax.Array, dict[str, jax.Array]]:
     """The mean loss before the step, and the parameters after it. All arrays are split over `data` along their first
     axis."""
 
