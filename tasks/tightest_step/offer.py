@@ -41,10 +41,12 @@ def offer(subject: Subject) -> Offer:
 
     def step(parameters: Any, tokens: Any) -> dict[str, Any]:
         loss, new = called_on_mesh(subject, "step", parameters, tokens, mesh)
-        if not isinstance(new, dict) or {name: jnp.shape(x) for name, x in new.items()} != shapes():
+        if not isinstance(new, dict):
+            raise BadOutputError(f"`step` returned {described(new)} as the new parameters; it must be a dict")
+        if others := sorted({name: jnp.shape(x) for name, x in new.items()}.items() ^ shapes().items()):
             raise BadOutputError(
-                f"`step` returned {described(new)} as the new parameters; it must be arrays with the names and shapes "
-                "of the old ones"
+                f"`step` returned new parameters of other names or shapes, such as `{others[0][0]}`; they must have "
+                "those of the old ones"
             )
         if jnp.shape(loss) or not isinstance(loss, jax.Array):
             raise BadOutputError(f"`step` returned {described(loss)} as the loss; it must be a scalar jax.Array")
