@@ -14,7 +14,7 @@ from grader.authoring import MeshRun, Offer, RefusedProgramError, Weighed, Witne
 from tasks.tightest_step.offer import AXIS, BLOCK, DEVICES, B, D, H, L, T, V, shapes
 
 # Of the length of an array's change. Numbers that are rounded to bfloat16 wherever they are sent are up to 0.015 away,
-# and with 8 bits for each of them and a scale for each 16, 0.025 or more.
+# and with 8 bits for each of them and a scale for each 16, about 0.025.
 SAME = 0.02
 SAME_LOSS = 0.003  # of the loss: bfloat16 is up to 0.001 away
 WORK = 115_000_000  # scalar operations of a device. An eighth of the whole step is 80 million.
