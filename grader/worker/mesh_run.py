@@ -51,7 +51,7 @@ def run_on_mesh(compiled: Compiled, arrays: Mapping[str, Any]) -> MeshRun:
         sent = _sent(execution)
         figures = json.loads(bytes(MEASURES["bill"](execution)))["figures"]
         outputs = dict(zip(program.outputs, execution.outputs, strict=True))
-    except (UncountableError, ValueError) as error:
+    except (UncountableError, KeyError, ValueError) as error:
         raise RefusedProgramError(f"its work cannot be counted: {error}") from error
     if added:
         raise RefusedProgramError(

@@ -1,6 +1,7 @@
 """What devices send is that of the program as it was traced, and arrives as it was sent."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import pytest
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from grader.worker import stablehlo
 from grader.worker.mesh_run import MeshRun, run_on_mesh
 from grader.worker.placement import mesh_of, placed
 from grader.worker.tracing import Given, trace
@@ -73,6 +75,23 @@ def test_what_is_gathered_twice_counts_twice_and_a_loop_as_often_as_it_turns():
     assert run(lambda x: lax.fori_loop(0, 5, lambda i, x: gather(x)[:8] / 2, x)).sent.total() == 5 * once
     seldom = run(lambda x: lax.cond(x[0] > 1e6, lambda: gather(x)[:8], lambda: x))
     assert seldom.sent.total() == 0
+
+
+def test_groups_of_replicas_have_all_devices():
+    """No program of JAX has them. XLA sums over all devices, although the group names only one."""
+    x = placed(Given("case", "x", (N,), jnp.float32), mesh_of(8), P("data"))
+    total = jax.shard_map(lambda x: lax.psum(x, "data"), mesh=mesh_of(8), in_specs=P("data"), out_specs=P())
+    program = trace(lambda x: {"y": total(x)}, x)
+    parsed = stablehlo.parsed(program.module)
+    with parsed.context, stablehlo.ir.Location.unknown():
+        (collective,) = [each for each in stablehlo.operations(parsed) if each.name == "stablehlo.all_reduce"]
+        del collective.attributes["use_global_device_ids"]
+        alone: Any = np.zeros((1, 1), np.int64)
+        collective.attributes["replica_groups"] = stablehlo.ir.DenseElementsAttr.get(alone)
+        forged = replace(program, module=stablehlo.serialized(parsed))
+    found = run_on_mesh(Witness().sound(forged), {"x": X})
+    np.testing.assert_allclose(found.outputs["y"], X.reshape(8, 8).sum(0), rtol=1e-5)
+    assert found.sent.total() == 14 * 4 * N // 8
 
 
 @pytest.mark.parametrize(
