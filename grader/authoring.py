@@ -17,6 +17,7 @@ from grader.worker.decode_loop import stepwise
 from grader.worker.files import new_folder
 from grader.worker.held_out import nats
 from grader.worker.measures import MEASURES, Execution, small_ones_count, work
+from grader.worker.mesh_run import MeshRun, run_on_mesh
 from grader.worker.placement import as_inputs, called_on_mesh, coded, like, mesh_of, moved, place, placed, put, step
 from grader.worker.probes import cotangent
 from grader.worker.pytrees import BadOutputError, described, fill_state, filled, named
@@ -57,6 +58,7 @@ __all__ = [
     "Execution",
     "Given",
     "Input",
+    "MeshRun",
     "Offer",
     "Program",
     "Reading",
@@ -98,6 +100,7 @@ __all__ = [
     "placed",
     "put",
     "rows_in_order",
+    "run_on_mesh",
     "sent",
     "small_ones_count",
     "stablehlo",

@@ -39,6 +39,7 @@ _COLLECTIVE = re.compile(
     r"ragged-all-to-all|reduce-scatter)"
     r"(?:-start)?\((.*)"
 )
+_OF_REPLICAS = ("all-reduce", "all-gather", "reduce-scatter")  # unless they say that their groups are of devices
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
 _CALLED = re.compile(
     r"(body|condition|calls|to_apply|true_computation|false_computation)=%?([\w.\-]+)|branch_computations=\{(.*?)\}"
@@ -101,7 +102,9 @@ def collectives(text: str, devices: int, rates: Mapping[str, Sequence[Fraction]]
         for results, kind, rest in parts[name].collectives:
             if times is None:
                 raise UncountableError("a collective is in a loop whose turns cannot be counted")
-            found.append(Collective(kind, list(_arrays(results)), _groups(rest, devices), times, _is_written(rest)))
+            found.append(
+                Collective(kind, list(_arrays(results)), _groups(kind, rest, devices), times, _is_written(rest))
+            )
         for callee, rate in parts[name].calls:
             if callee in parts:
                 walk(callee, None if times is None or rate is None else times * rate)
@@ -165,12 +168,14 @@ def _arrays(results: str) -> Iterator[tuple[int, int]]:
         yield elements, _BYTES[dtype] * elements
 
 
-def _groups(text: str, devices: int) -> Any:
+def _groups(kind: str, text: str, devices: int) -> Any:
     """Returns the groups of devices in the text of a collective. Text of another form than these means one group of
     all.
 
     `{{0,1},{2,3}}`; `[2,2]<=[2,2]T(1,0)`, which counts and transposes; `mesh['a'=2,'b'=2] {'a'}`, which names axes.
     """
+    if kind in _OF_REPLICAS and "channel_id=" in text and "use_global_device_ids=true" not in text:
+        return np.arange(devices)[None]  # its groups are of replicas, each with all devices
     if listed := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{.*?\})\}", text):
         return np.array([[int(n) for n in group.split(",")] for group in re.findall(r"\{([\d,]+)\}", listed[1])])
     if counted := re.search(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text):

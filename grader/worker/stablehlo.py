@@ -406,6 +406,13 @@ def scattered_axes(scatter: Any) -> tuple[int, int]:
     return window, math.prod(operand[axis] for axis in numbers.input_batching_dims)
 
 
+def device_groups(collective: Any) -> list[list[int]]:
+    """Returns the groups of devices in which a collective exchanges numbers, or its pairs of a source and a target."""
+    name = "source_target_pairs" if collective.name == "stablehlo.collective_permute" else "replica_groups"
+    rows = np.array(ir.DenseElementsAttr(collective.attributes[name])).tolist()
+    return [[number for number in row if number >= 0] for row in rows]  # groups of different sizes are filled with -1
+
+
 def sorted_axis(sort: Any) -> int:
     """Returns the axis along which a `sort` sorts."""
     return int(ir.IntegerAttr(sort.attributes["dimension"]).value)

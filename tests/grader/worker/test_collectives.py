@@ -56,6 +56,16 @@ def test_collectives_by_kind_with_the_elements_and_bytes_of_each_array():
     ]
 
 
+@pytest.mark.parametrize(
+    ("more", "groups"), [("", [[0, 1, 2, 3]]), (", use_global_device_ids=true", [[0], [1], [2], [3]])]
+)
+def test_groups_of_replicas_have_all_devices(more: str, groups: list[list[int]]):
+    """No program of JAX has them, but a submission could write one that exchanges more than it seems to."""
+    line = f"%a = f32[9] all-reduce(%p), channel_id=1, replica_groups={{{{0}},{{1}},{{2}},{{3}}}}{more}"
+    (found,) = collectives(f"ENTRY %main (p: f32[9]) -> f32[9] {{\n  {line}\n}}", 4)
+    assert found.groups.tolist() == groups
+
+
 def test_loops_and_branches_multiply():
     rates = {"counter_4": [Fraction(5, 2)], "counter_5": [Fraction(2, 3), Fraction(1, 3)]}
     text = LOOPS.replace("KNOWN", 'backend_config={"known_trip_count":{"n":"6"}}')
