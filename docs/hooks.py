@@ -41,9 +41,7 @@ def on_files(files: Files, config: Any) -> Files:
         _add(files, config, "index.md", _home())
     parts: dict[str, list[dict[str, str]]] = {}
     for problem in catalog.problems():
-        entry = {
-            f"{problem.label} · {problem.title}": _add(files, config, f"{problem.name}.md", book_page(problem))
-        }
+        entry = {f"{problem.label} · {problem.title}": _add(files, config, f"{problem.name}.md", book_page(problem))}
         parts.setdefault(catalog.part_of(problem), []).append(entry)
     looked_up = {}
     if glossary.entries():

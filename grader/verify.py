@@ -12,7 +12,19 @@ import numpy as np
 
 from commandline import cores
 from commandline.errors import CommandError
-from grader.course import cases, catalog, claims, dimensions, imports, page, plays, predictions, promises, scaffold, sources
+from grader.course import (
+    cases,
+    catalog,
+    claims,
+    dimensions,
+    imports,
+    page,
+    plays,
+    predictions,
+    promises,
+    scaffold,
+    sources,
+)
 from grader.course.course import FORGERIES, STYLES
 from grader.errors import CourseError
 from grader.exhibits import Progress

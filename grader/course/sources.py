@@ -24,7 +24,7 @@ def of(problem: Problem) -> list[str]:
         match = _WORK.fullmatch(text)
         if match is None:
             raise CourseError(
-                f"{problem.folder / 'page.md'}: the source {text!r} needs a colon, and after it what the page has of it."
+                f"{problem.folder / 'page.md'}: the source {text!r} needs a colon, and then what the page has of it."
             )
         works.append(match[1])
     return works
