@@ -88,6 +88,11 @@ def test_a_course_may_have_none(monkeypatch: pytest.MonkeyPatch):
     assert "This course has no glossary." in CliRunner().invoke(main, ["glossary"]).output
 
 
+def test_a_course_without_the_problem_has_no_link_to_it():
+    assert Entry(("mesh",), "99", "A grid.").taught_by is None
+    assert glossary.find("mesh").taught_by == "p20_mesh_and_partitioning"
+
+
 def test_a_terminal_explains_a_word_and_names_its_problem():
     def said(*words: str) -> str:
         return " ".join(CliRunner().invoke(main, ["glossary", *words]).output.split())
