@@ -1,5 +1,5 @@
 """Makes a book of the problems' pages: navigation by part, folded hints, drawings, MathML, and code that copies as
-code."""
+code; after them the glossary, to which the pages link, and the list of their sources."""
 
 import doctest
 import html
@@ -9,7 +9,7 @@ from typing import Any
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
-from grader.course import catalog, page
+from grader.course import catalog, glossary, page, sources
 from grader.course.page import FORMULAS
 from grader.course.selection import selected
 from grader.paths import ROOT
@@ -28,7 +28,8 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds a page for each problem, and the navigation: home, the parts of the course, the documents by kind.
+    """Adds a page for each problem, the glossary, the sources, and the navigation: home, the parts of the course, the
+    documents by kind, and what looks things up.
 
     A course of a teacher's own has its own home page, and no pages about the grader.
     """
@@ -37,16 +38,26 @@ def on_files(files: Files, config: Any) -> Files:
     config.nav = [{"Home": "index.md"}]
     documents = _documents(files)
     if files.get_file_from_path("index.md") is None:
-        files.append(File.generated(config, "index.md", content=_home()))
+        _add(files, config, "index.md", _home())
     parts: dict[str, list[dict[str, str]]] = {}
     for problem in catalog.problems():
-        files.append(File.generated(config, f"{problem.name}.md", content=book_page(problem)))
-        entry = {f"{problem.label} · {problem.title}": f"{problem.name}.md"}
+        entry = {f"{problem.label} · {problem.title}": _add(files, config, f"{problem.name}.md", book_page(problem))}
         parts.setdefault(catalog.part_of(problem), []).append(entry)
+    looked_up = {}
+    if glossary.entries():
+        looked_up[glossary.TITLE] = _add(files, config, "glossary.md", glossary.as_page(lambda name: f"{name}.md"))
+    looked_up["Sources"] = _add(files, config, "sources.md", sources.as_page())
     for path in page.EXPLORABLES:
         files.append(File.generated(config, path.name, abs_src_path=str(path)))
     config.nav += [{title: pages} for title, pages in (*parts.items(), *documents.items())]
+    config.nav += [{title: file} for title, file in looked_up.items()]
     return files
+
+
+def _add(files: Files, config: Any, name: str, content: str) -> str:
+    """Adds a page to the book and returns its name."""
+    files.append(File.generated(config, name, content=content))
+    return name
 
 
 def _documents(files: Files) -> dict[str, list[dict[str, str]]]:
@@ -86,7 +97,7 @@ def _home() -> str:
 
 def book_page(problem: Problem) -> str:
     """The page with folded hints and links to the problems before and after it."""
-    title, body = page.for_browser(problem).rstrip().split("\n", 1)
+    title, body = glossary.linked(page.for_browser(problem), "glossary.html").rstrip().split("\n", 1)
     place = ""
     if before := catalog.builds_on(problem):
         place += f"*Builds on {_links(before)}.* "

@@ -12,7 +12,19 @@ import numpy as np
 
 from commandline import cores
 from commandline.errors import CommandError
-from grader.course import cases, catalog, claims, dimensions, imports, page, plays, predictions, promises, scaffold
+from grader.course import (
+    cases,
+    catalog,
+    claims,
+    dimensions,
+    imports,
+    page,
+    plays,
+    predictions,
+    promises,
+    scaffold,
+    sources,
+)
 from grader.course.course import FORGERIES, STYLES
 from grader.errors import CourseError
 from grader.exhibits import Progress
@@ -124,6 +136,7 @@ def _verify_page(problem: Problem, reference: Reference, row: Row) -> None:
     if ">>>" not in sections.get("Examples", ""):
         row.complaints.append("the page has no `>>>` example")
     row.complaints += _false(reference, catalog.page_text(problem), "an example of the page")
+    sources.of(problem)  # raises CourseError if one is malformed
     page.for_browser(problem)  # raises CourseError if its drawing cannot be drawn
     row.page = len(row.complaints) == before
 

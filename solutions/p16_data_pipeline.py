@@ -6,7 +6,7 @@ from jaxtyping import Int
 
 
 def make_loader(
-    rows: Int[np.ndarray, "N T"], batch_size: int, seed: int, shard: int, num_shards: int
+    rows: Int[np.ndarray, "R T"], batch_size: int, seed: int, shard: int, num_shards: int
 ) -> grain.DatasetIterator:
     """An endless iterator whose state is a position. The seed and the epoch determine the order."""
     dataset = grain.MapDataset.source(rows)[shard::num_shards].shuffle(seed=seed).repeat()

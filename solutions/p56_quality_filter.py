@@ -83,7 +83,7 @@ def train_filter(
 
 def keep(
     texts: Sequence[str], weights: Float[np.ndarray, "B"], bias: float, threshold: float, seed: int
-) -> Bool[np.ndarray, "M"]:
+) -> Bool[np.ndarray, "N"]:
     """Which texts have at least the score of the threshold."""
     x = np.stack([features(text, len(weights), seed) for text in texts])
     return x @ weights + bias >= threshold

@@ -22,7 +22,7 @@ def score_text(model: Model, token_ids: Int[Array, "N"], context: int, stride: i
     return jnp.concatenate(found)
 
 
-def perplexity(log_probs: Float[Array, "M"]) -> Float[Array, ""]:
+def perplexity(log_probs: Float[Array, "N-1"]) -> Float[Array, ""]:
     """The inverse of the geometric mean of the probabilities."""
     return jnp.exp(-jnp.mean(log_probs))
 
@@ -35,7 +35,7 @@ def bits_per_byte(
 
 
 def score_options(
-    model: Model, prompt_ids: Int[Array, "P"], options: Sequence[Int[Array, "M"]], context: int
+    model: Model, prompt_ids: Int[Array, "N"], options: Sequence[Int[Array, "T"]], context: int
 ) -> Float[Array, "K"]:
     """The log-probability of each option after the prompt: the sum over its tokens."""
     scores = []

@@ -52,7 +52,7 @@ def top_k_loss(
 
 
 def sequence_loss(
-    student_logits: Float[Array, "N T V"], token_ids: Int[Array, "N T"], is_written: Bool[Array, "N T"]
+    student_logits: Float[Array, "B T V"], token_ids: Int[Array, "B T"], is_written: Bool[Array, "B T"]
 ) -> Float[Array, ""]:
     """The mean over the texts of minus the log-probability of what the teacher wrote."""
     losses = optax.softmax_cross_entropy_with_integer_labels(student_logits[:, :-1], token_ids[:, 1:])
@@ -60,7 +60,7 @@ def sequence_loss(
 
 
 def on_policy_loss(
-    student_logits: Float[Array, "N T V"], teacher_logits: Float[Array, "N T V"], is_written: Bool[Array, "N T"]
+    student_logits: Float[Array, "B T V"], teacher_logits: Float[Array, "B T V"], is_written: Bool[Array, "B T"]
 ) -> Float[Array, ""]:
     """The mean reverse divergence over what the student wrote, in nats; 0 if it wrote nothing."""
     own_log_q = jax.nn.log_softmax(student_logits)

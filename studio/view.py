@@ -11,10 +11,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from grader.course import catalog
+from grader.course import catalog, glossary
 from grader.course.selection import selected
 from grader.problem import Problem
-from grader.report import html_report
+from grader.report import html_report, markdown_html
 from studio import harness_process
 
 THEMES = ("light", "dark")
@@ -44,6 +44,11 @@ def render(request: Request, template: str, values: Mapping[str, Any], status: i
 def fragment(request: Request, template: str, values: Mapping[str, Any]) -> str:
     """Returns a part of a page, to replace that part while the page is open."""
     return _TEMPLATES.get_template(template).render({"root": request.scope["root_path"], **values})
+
+
+def page_html(request: Request, markdown: str) -> str:
+    """Returns the HTML of a problem's page, with links to the glossary."""
+    return markdown_html.to_html(glossary.linked(markdown, f"{request.scope['root_path']}/glossary"))
 
 
 async def read_json(request: Request, **kinds: type) -> dict[str, Any]:

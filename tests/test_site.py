@@ -70,6 +70,27 @@ def test_the_authoring_reference_has_every_name_that_a_course_imports(site: Path
     assert "```" not in html
 
 
+def test_the_words_of_a_page_lead_to_the_glossary_and_back(site: Path):
+    words = (site / "glossary.html").read_text()
+    used = {anchor for name in catalog.names() for anchor in _terms((site / f"{name}.html").read_text())}
+    assert {"all-reduce", "residual-stream"} <= used
+    assert [anchor for anchor in used if f'<strong id="{anchor}">' not in words] == []
+    assert '<strong id="all-reduce">all-reduce</strong> (<a href="p47_collectives.html">47</a>)' in words
+    assert 'href="glossary.html"' in (site / "index.html").read_text()
+
+
+def _terms(html: str) -> list[str]:
+    return re.findall(r'<a class="term" href="glossary\.html#([^"]+)">', html)
+
+
+def test_the_book_ends_with_the_sources_of_all_pages(site: Path):
+    html = (site / "sources.html").read_text()
+    assert '<a href="https://arxiv.org/abs/1706.03762">arXiv 1706.03762</a>' in html
+    for name in catalog.names():
+        assert f'<a href="{name}.html#sources">' in html
+    assert 'href="sources.html"' in (site / "index.html").read_text()
+
+
 def test_nothing_is_fetched_from_elsewhere(site: Path):
     for file in site.rglob("*.html"):
         fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?:[^"]+)"', file.read_text())

@@ -114,6 +114,7 @@ def test_neither_holds_tests_or_what_only_the_other_needs(built: Path):
             assert part in packed
             assert part in source
     assert any(name.endswith(".data/purelib/course.toml") for name in packed)
+    assert "problems/glossary.md" in packed
 
 
 def test_a_learner(command: Command, tmp_path: Path):

@@ -1,10 +1,10 @@
-"""The command that opens the course as a book."""
+"""The commands that look things up: the course as a book, and the glossary."""
 
 from pathlib import Path
 
 import click
 
-from commandline import invocation
+from commandline import invocation, terminal
 from commandline.errors import UsageError
 
 
@@ -38,6 +38,25 @@ def book(no_browser: bool, folder: Path | None) -> None:
         webbrowser.open(start.as_uri())
 
 
+@click.command()
+@click.argument("word", nargs=-1)
+def glossary(word: tuple[str, ...]) -> None:
+    """Explain a word of the field, or list the words.
+
+    Each word comes with the problem that teaches it.
+    """
+    from grader.course import glossary as glossary_
+
+    if not glossary_.entries():
+        raise UsageError("This course has no glossary.")
+    if not word:
+        terminal.echo(", ".join(each for entry in glossary_.entries() for each in entry.words) + ".")
+        return
+    entry = glossary_.find(" ".join(word))
+    place = f" `grade show {entry.problem}` teaches it." if entry.taught_by else ""
+    terminal.echo(f"{', '.join(entry.words)}: {entry.meaning}{place}")
+
+
 def _require_mkdocs() -> None:
     """Raises UsageError if the packages that build the book are not installed."""
     from importlib.metadata import PackageNotFoundError, distribution
@@ -53,4 +72,4 @@ def _is_empty(folder: Path) -> bool:
     return folder.is_dir() and not any(folder.iterdir())
 
 
-COMMANDS = (book,)
+COMMANDS = (book, glossary)

@@ -58,6 +58,7 @@ class Grade(Commands):
             "list",
             "certificate",
             "book",
+            "glossary",
         ),
         "See": ("play", "cost", "records", "try", "repl"),
         "Practise": ("review", "hunt"),

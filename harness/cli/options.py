@@ -29,7 +29,7 @@ pieces_option = click.option(
     "--pieces", "pieces_folder", type=click.Path(path_type=Path), metavar="DIR", help="A workspace; use its pieces."
 )
 no_pieces_option = click.option(
-    "--no-pieces", is_flag=True, help="Use the harness's own code in place of the run's pieces."
+    "--no-pieces", is_flag=True, help="Use the harness's own code instead of the run's pieces."
 )
 _MACHINE_OPTIONS = (
     click.option(
@@ -187,7 +187,7 @@ def open_run(root: Path, run_name: str, *, no_pieces: bool = False, **changes: A
     config = dataclasses.replace(run.config(), mesh="1x1", fsdp=False, **changes)
     if no_pieces:
         config = dataclasses.replace(config, pieces=())
-    instead = "`--no-pieces` uses the harness's own code in place of the pieces."
+    instead = "`--no-pieces` uses the harness's own code instead of the pieces."
     return open_session(run, config, pieces_of(run, config, instead=instead), log=ignore)
 
 

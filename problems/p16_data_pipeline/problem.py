@@ -86,6 +86,6 @@ PROBLEM = Problem(
         ),
     ),
     timeout=60.0,
-    without={"coprime": "the page's sizes share factors: `num_shards` divides N, and `batch_size` divides what is "
+    without={"coprime": "the page's sizes share factors: `num_shards` divides R, and `batch_size` divides what is "
         "left"},
 )  # fmt: skip

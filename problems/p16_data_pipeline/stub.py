@@ -6,7 +6,7 @@ from jaxtyping import Int
 
 
 def make_loader(
-    rows: Int[np.ndarray, "N T"], batch_size: int, seed: int, shard: int, num_shards: int
+    rows: Int[np.ndarray, "R T"], batch_size: int, seed: int, shard: int, num_shards: int
 ) -> grain.DatasetIterator:
     """An endless iterator over batches (B, T) of this shard's rows, in a new random order in each epoch.
 

@@ -57,6 +57,6 @@ def train_filter(
 
 def keep(
     texts: Sequence[str], weights: Float[np.ndarray, "B"], bias: float, threshold: float, seed: int
-) -> Bool[np.ndarray, "M"]:
+) -> Bool[np.ndarray, "N"]:
     """Which texts the filter keeps."""
     raise NotImplementedError

@@ -17,7 +17,7 @@ def score_text(model: Model, token_ids: Int[Array, "N"], context: int, stride: i
     raise NotImplementedError
 
 
-def perplexity(log_probs: Float[Array, "M"]) -> Float[Array, ""]:
+def perplexity(log_probs: Float[Array, "N-1"]) -> Float[Array, ""]:
     """The perplexity of tokens with these log-probabilities."""
     raise NotImplementedError
 
@@ -31,7 +31,7 @@ def bits_per_byte(
 
 
 def score_options(
-    model: Model, prompt_ids: Int[Array, "P"], options: Sequence[Int[Array, "M"]], context: int
+    model: Model, prompt_ids: Int[Array, "N"], options: Sequence[Int[Array, "T"]], context: int
 ) -> Float[Array, "K"]:
     """The log-probability, in nats, of each option as the continuation of the prompt."""
     raise NotImplementedError

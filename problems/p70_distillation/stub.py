@@ -36,14 +36,14 @@ def top_k_loss(
 
 
 def sequence_loss(
-    student_logits: Float[Array, "N T V"], token_ids: Int[Array, "N T"], is_written: Bool[Array, "N T"]
+    student_logits: Float[Array, "B T V"], token_ids: Int[Array, "B T"], is_written: Bool[Array, "B T"]
 ) -> Float[Array, ""]:
     """The mean, over N texts by the teacher, of minus the log-probability of the text under the student."""
     raise NotImplementedError
 
 
 def on_policy_loss(
-    student_logits: Float[Array, "N T V"], teacher_logits: Float[Array, "N T V"], is_written: Bool[Array, "N T"]
+    student_logits: Float[Array, "B T V"], teacher_logits: Float[Array, "B T V"], is_written: Bool[Array, "B T"]
 ) -> Float[Array, ""]:
     """The mean of KL(student‖teacher) over the written tokens of N texts by the student. Returns 0 if there are none.
 

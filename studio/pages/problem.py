@@ -16,7 +16,7 @@ from grader.problem import Problem
 from grader.report.markdown_html import to_html
 from studio import attempt_files
 from studio.studio import Studio
-from studio.view import problem_at, read_json, render
+from studio.view import page_html, problem_at, read_json, render
 
 _ACTIVE_SECONDS = 30.0  # between two signs of life from a page; problem.js sends them
 
@@ -44,7 +44,7 @@ def problem_page(request: Request) -> Response:
         "problem": problem,
         "part": catalog.part_of(problem),
         "title": title.lstrip("# "),
-        "page": to_html(text),
+        "page": page_html(request, text),
         "cold": cold,
         "hints": [to_html(hint) for hint in hints[: progress.hints]],
         "hint_count": len(hints),

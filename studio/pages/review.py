@@ -20,7 +20,7 @@ from grader.resident import grade_file
 from studio import attempt_files
 from studio.grading import encode
 from studio.studio import Studio
-from studio.view import problem_at, read_json, render
+from studio.view import page_html, problem_at, read_json, render
 
 LONGEST = 24 * 3600  # seconds of a review that a page may count
 
@@ -39,7 +39,7 @@ def review_page(request: Request) -> Response:
         file = attempt_files.read(space, problem)
         values |= {
             "task": to_html(page.sections(problem)["The problem"]),
-            "page": to_html(page.for_browser(problem).split("\n", 1)[1]),
+            "page": page_html(request, page.for_browser(problem).split("\n", 1)[1]),
             "hints": [to_html(hint) for hint in hints[: current.hints]],
             "hint_count": len(hints),
             "state": {

@@ -101,6 +101,9 @@ def test_its_pages_make_a_book(bundle: Path, grade: Grade, tmp_path: Path):
     home = (tmp_path / "book" / "index.html").read_text()
     assert 'href="p07_next_token_loss.html"' in home
     assert "Tutorials" not in home  # the documents that it would list are not in the bundle
+    words = (tmp_path / "book" / "glossary.html").read_text()
+    assert '<strong id="perplexity">perplexity</strong> (<a href="p07_next_token_loss.html">07</a>):' in words
+    assert '<strong id="all-reduce">all-reduce</strong>: ' in words  # its problem is not in the bundle
 
 
 def test_the_first_wrong_number_is_reported_in_it(bundle: Path, grade: Grade, tmp_path: Path):
