@@ -9,7 +9,7 @@ from typing import Any
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
-from grader.course import catalog, glossary, page, sources
+from grader.course import catalog, glossary, models, page, sources
 from grader.course.page import FORMULAS
 from grader.course.selection import selected
 from grader.paths import ROOT
@@ -46,6 +46,10 @@ def on_files(files: Files, config: Any) -> Files:
     looked_up = {}
     if glossary.entries():
         looked_up[glossary.TITLE] = _add(files, config, "glossary.md", glossary.as_page(lambda name: f"{name}.md"))
+    if models.every():
+        if listed := files.get_file_from_path("models.md"):
+            files.remove(listed)
+        looked_up[models.TITLE] = _add(files, config, "models.md", models.as_page(lambda name: f"{name}.md"))
     looked_up["Sources"] = _add(files, config, "sources.md", sources.as_page())
     for path in page.EXPLORABLES:
         files.append(File.generated(config, path.name, abs_src_path=str(path)))

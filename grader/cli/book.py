@@ -1,4 +1,4 @@
-"""The commands that look things up: the course as a book, and the glossary."""
+"""The commands that look things up: the course as a book, the glossary, and the models of today."""
 
 from pathlib import Path
 
@@ -57,6 +57,35 @@ def glossary(word: tuple[str, ...]) -> None:
     terminal.echo(f"{', '.join(entry.words)}: {entry.meaning}{place}")
 
 
+@click.command()
+@click.argument("name", nargs=-1)
+@click.pass_obj
+def models(folder: str | None, name: tuple[str, ...]) -> None:
+    """Show what open models are made of, and what of it you know.
+
+    Without NAME, all models are listed. A part is ticked when you have passed the problems that teach it.
+    """
+    from grader.course import models as models_
+    from grader.course import workspace
+
+    if not models_.every():
+        raise UsageError("This course says nothing of other models.")
+    passed = {each for each, standing in workspace.find(folder).standings().items() if standing.passed}
+    if not name:
+        width = max(len(model.name) for model in models_.every())
+        for model in models_.every():
+            click.echo(f"{model.name:{width}}  you know {model.known(passed)} of {len(model.parts)} parts")
+        terminal.echo(f"`grade models {models_.every()[0].name}` shows its parts.")
+        return
+    model = models_.find(" ".join(name))
+    click.echo(click.style(model.name, bold=True))
+    terminal.echo(model.source)
+    for part in model.parts:
+        taught = f"`grade show {part.problems[-1].label}` teaches it." if part.problems else "It is not taught here."
+        tick = "✓" if part.is_known(passed) else "·"
+        terminal.echo(f"{tick} {part.name}: {part.here}. {'' if part.is_known(passed) else taught}".rstrip())
+
+
 def _require_mkdocs() -> None:
     """Raises UsageError if the packages that build the book are not installed."""
     from importlib.metadata import PackageNotFoundError, distribution
@@ -72,4 +101,4 @@ def _is_empty(folder: Path) -> bool:
     return folder.is_dir() and not any(folder.iterdir())
 
 
-COMMANDS = (book, glossary)
+COMMANDS = (book, glossary, models)

@@ -59,6 +59,7 @@ class Grade(Commands):
             "certificate",
             "book",
             "glossary",
+            "models",
         ),
         "See": ("play", "cost", "records", "try", "repl"),
         "Practise": ("review", "hunt"),

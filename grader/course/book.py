@@ -8,7 +8,7 @@ from pathlib import Path
 
 from commandline.errors import UsageError
 from commandline.folders import cache_folder
-from grader.course import glossary, page, selection
+from grader.course import glossary, models, page, selection
 from grader.course.course import FILE
 from grader.errors import CourseError
 from grader.paths import ROOT
@@ -32,7 +32,7 @@ def cached() -> Path:
     documents = (path for path in (ROOT / "docs").rglob("*") if path.is_file() and path.parent.name != "__pycache__")
     course = selection.selected()
     pages = (path for pattern in _SOURCES for listed in course.problems for path in listed.folder.glob(pattern))
-    of_course = [path for path in (course.root / FILE, glossary.path()) if path.is_file()]
+    of_course = [path for path in (course.root / FILE, glossary.path(), models.path()) if path.is_file()]
     modules = (path for pattern in _DOCUMENTED for path in sorted((ROOT / "grader").glob(pattern)))
     for path in [*sorted([_CONFIG, *documents]), *page.EXPLORABLES, *of_course, *pages, *modules]:
         data = path.read_bytes()

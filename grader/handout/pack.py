@@ -12,7 +12,7 @@ import tomli_w
 
 from commandline.errors import UsageError
 from commandline.text import counted
-from grader.course import assistants, book, catalog, course, glossary, tasks
+from grader.course import assistants, book, catalog, course, glossary, models, tasks
 from grader.course import plays as play_files
 from grader.course.selection import selected
 from grader.handout import project
@@ -80,8 +80,9 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
     shutil.copy(ROOT / "problems" / "__init__.py", folder / "problems")
     if text := assistants.instructions() if agents is None else agents:
         (folder / "problems" / assistants.FILE).write_text(text, encoding="utf-8")
-    if glossary.path().is_file():
-        shutil.copy(glossary.path(), folder / "problems")
+    for looked_up in (glossary.path(), models.path()):
+        if looked_up.is_file():
+            shutil.copy(looked_up, folder / "problems")
     if plays or any("from problems.stage" in catalog.text_of(task.folder / "evidence.py") for task in open_tasks):
         shutil.copytree(ROOT / "problems" / "stage", folder / "problems" / "stage", ignore=_LEFT_OUT)
     with closing(ForkServer()) as fork_server:

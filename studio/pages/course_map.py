@@ -10,7 +10,7 @@ from starlette.routing import Route
 from commandline.text import counted
 from grader.cost import records
 from grader.cost.figures import WORK
-from grader.course import catalog, glossary, paths, tasks
+from grader.course import catalog, glossary, models, paths, tasks
 from grader.course.log import Progress
 from grader.course.workspace import Standing
 from grader.practice import reminders
@@ -92,6 +92,7 @@ def course_map(request: Request) -> Response:
         "facts": _facts(studio, nodes),
         "due": len(reminders.due_memories(studio.space)),
         "has_glossary": glossary.path().is_file(),
+        "has_models": models.path().is_file(),
     }
     return render(request, "map.html", values)
 
