@@ -47,9 +47,11 @@ def on_files(files: Files, config: Any) -> Files:
     if glossary.entries():
         looked_up[glossary.TITLE] = _add(files, config, "glossary.md", glossary.as_page(lambda name: f"{name}.md"))
     if models.every():
-        if listed := files.get_file_from_path("models.md"):
-            files.remove(listed)
-        looked_up[models.TITLE] = _add(files, config, "models.md", models.as_page(lambda name: f"{name}.md"))
+        listed = files.get_file_from_path("models.md")
+        if listed:
+            files.remove(listed)  # it names problems by number
+        name = _add(files, config, "models.md", models.as_page(lambda name: f"{name}.md"))
+        looked_up |= {} if listed else {models.TITLE: name}
     looked_up["Sources"] = _add(files, config, "sources.md", sources.as_page())
     for path in page.EXPLORABLES:
         files.append(File.generated(config, path.name, abs_src_path=str(path)))
