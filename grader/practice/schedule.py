@@ -33,6 +33,7 @@ class Review:
         rating: The rating for FSRS.
         first: Whether it was the first pass.
         form: What was written: the core or the whole problem.
+        frame: The name of the frame of a core, as the log has it; empty for the reference.
         seconds: The time on the clock; a first pass has none.
         gradings: The number of gradings.
         hints: The number of hints seen.
@@ -45,6 +46,7 @@ class Review:
     rating: int
     first: bool = False
     form: str = WHOLE
+    frame: str = ""
     seconds: int = 0
     gradings: int = 0
     hints: int = 0
@@ -68,6 +70,11 @@ class Memory:
     def form(self) -> str:
         """The form of the next review: the core while the memory is young, else the whole problem."""
         return CORE if self.stability < YOUNG else WHOLE
+
+    @property
+    def frame(self) -> str | None:
+        """The name of the frame of the last core that was written; None before the first."""
+        return next((each.frame for each in reversed(self.reviews) if each.form == CORE), None)
 
 
 def rating(*, passed: bool, given_up: bool, gradings: int, slips: int) -> int:
@@ -132,8 +139,8 @@ class _Before:
 def _reviewed(entry: Entry) -> Review:
     return Review(
         entry.id, entry.problem, entry.time, entry.number("rating"), form=entry.text("form") or WHOLE,
-        seconds=entry.number("review_duration") // 1000, gradings=entry.number("gradings"), hints=entry.number("hints"),
-        mistakes=entry.names("mistakes"),
+        frame=entry.text("frame"), seconds=entry.number("review_duration") // 1000,
+        gradings=entry.number("gradings"), hints=entry.number("hints"), mistakes=entry.names("mistakes"),
     )  # fmt: skip
 
 

@@ -32,7 +32,8 @@ def review_page(request: Request) -> Response:
     hints = page.hints(problem)
     values: dict[str, Any] = {
         "problem": problem, "current": current, "form": memory.form, "ratings": RATINGS,
-        "lines": short_form.count(problem) if short_form.is_offered(problem) else 0, "state": {"label": problem.label},
+        "lines": short_form.after(problem, memory.frame).count if short_form.is_offered(problem) else 0,
+        "state": {"label": problem.label},
     }  # fmt: skip
     if current:
         studio.grading.prepare(problem)
