@@ -10,10 +10,10 @@ from typing import Any
 from commandline.errors import UsageError
 from commandline.text import counted
 from grader.course import catalog, predictions
-from grader.course.log import Entry, Progress
+from grader.course.log import CORE, WHOLE, Entry, Progress
 from grader.course.workspace import Standing, Workspace
 from grader.practice import schedule, short_form
-from grader.practice.schedule import AGAIN, CORE, RATINGS, WHOLE, Memory, Review
+from grader.practice.schedule import AGAIN, RATINGS, Memory, Review
 from grader.practice.short_form import Frame
 from grader.problem import Problem
 

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
-from grader.course.log import Entry, Progress, now
+from grader.course.log import CORE, WHOLE, Entry, Progress, now
 
 if TYPE_CHECKING:
     from fsrs import Card, Scheduler
@@ -19,7 +19,6 @@ RATINGS = {1: "again", 2: "hard", 3: "good", 4: "easy"}  # as FSRS numbers them
 AGAIN, HARD, GOOD, EASY = RATINGS
 MANY_SLIPS = 3  # named mistakes and hints, from which on a pass was hard
 YOUNG = 7.0  # days: the stability of a memory below which the core of a problem is reviewed, not the whole
-WHOLE, CORE = "whole", "core"
 
 
 @dataclass(frozen=True)
@@ -131,8 +130,8 @@ class _Before:
         slips = progress.help + len(progress.mistakes)
         rated = rating(passed=True, given_up=progress.given_up, gradings=gradings, slips=slips)
         return Review(
-            entry.id, entry.problem, entry.time, rated, first=True, gradings=self.gradings, hints=progress.help,
-            mistakes=progress.mistakes,
+            entry.id, entry.problem, entry.time, rated, first=True, form=progress.form, gradings=self.gradings,
+            hints=progress.help, mistakes=progress.mistakes,
         )  # fmt: skip
 
 

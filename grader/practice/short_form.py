@@ -14,6 +14,7 @@ from grader.errors import CourseError
 from grader.problem import Problem
 
 FEWEST, MOST = 3, 15  # lines of a core
+REFERENCE = ""  # the name of the reference as a frame
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def frames(problem: Problem) -> list[Frame]:
         return []
     reference = catalog.solution_path(problem)
     return [
-        _frame("" if path == reference else path.name, path, blocks, reference.with_suffix(".toml"))
+        _frame(REFERENCE if path == reference else path.name, path, blocks, reference.with_suffix(".toml"))
         for path, blocks in catalog.cores(problem).items()
         if blocks
     ]
@@ -82,9 +83,7 @@ def after(problem: Problem, last: str | None) -> Frame:
     """Returns the frame that follows the one with the name `last`, in turn; the reference if there was none. Raises
     UsageError if learners get no core of the problem."""
     if not is_offered(problem):
-        raise UsageError(
-            f"Problem {problem.label} has no core. Review the whole: `grade review {problem.label} --whole`."
-        )
+        raise UsageError(f"Problem {problem.label} has no core: it is always written as a whole.")
     found = frames(problem)
     names = [frame.name for frame in found]
     return found[(names.index(last) + 1) % len(found)] if last in names else found[0]

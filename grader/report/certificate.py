@@ -9,7 +9,7 @@ from commandline.text import counted
 from grader.course import catalog
 from grader.course.log import Progress
 from grader.course.selection import selected
-from grader.course.workspace import Workspace
+from grader.course.workspace import PASSED, PASSED_BY_CORE, Workspace
 from grader.exhibits import POINTS, Ending, Line, Lines
 from grader.problem import Problem
 from grader.report import exhibits_page, html_report
@@ -33,6 +33,7 @@ def render(space: Workspace, name: str, run: OwnRun | None = None, records: Sequ
     show, and `records` are sentences about records."""
     progress = space.progress()
     passed = [problem for problem in catalog.problems() if progress.get(problem.name, Progress()).verdict == "PASS"]
+    by_core = sum(progress[problem.name].by_core for problem in passed)
     points = sum(progress[problem.name].score for problem in passed)
     possible = sum(problem.points for problem in catalog.problems())
     parts = dict[str, list[Row]]()
@@ -45,8 +46,8 @@ def render(space: Workspace, name: str, run: OwnRun | None = None, records: Sequ
             mark=_MARK,
             style=html_report.STYLE,
             title=": ".join(filter(None, [selected().title, name])),
-            summary=f"{counted(len(passed), 'problem')} of {len(catalog.problems())} passed, {points} of {possible} "
-            "points.",
+            summary=f"{counted(len(passed), 'problem')} of {len(catalog.problems())} passed"
+            f"{f' ({by_core} by the core alone)' if by_core else ''}, {points} of {possible} points.",
             built=[text[0].upper() + text[1:] for text in catalog.built(problem.name for problem in passed)],
             run=run,
             told=_told(run) if run else "",
@@ -93,7 +94,9 @@ def _row(problem: Problem, space: Workspace, row: Progress) -> Row:
         notes.append(f"with {counted(row.help, 'hint')}")
     if row.given_up:
         notes.append("after seeing the reference")
-    if (state := space.standing(problem).state) != "passed":
+    if row.by_core:
+        notes.append(PASSED_BY_CORE)
+    if (state := space.standing(problem).state) not in (PASSED, PASSED_BY_CORE):
         notes.append(state)
     when = row.passed_at.replace("T", " ").removesuffix("+00:00") or "before passes were dated"
     details = [text for text in (row.versions, f"digest {row.digest}" if row.digest else "", *notes) if text]

@@ -11,9 +11,10 @@ from starlette.routing import Route
 
 from commandline.errors import UsageError
 from grader.course import page
+from grader.course.log import CORE, WHOLE
 from grader.practice import short_form
 from grader.practice.review import Clock, ReviewSpace, summary
-from grader.practice.schedule import CORE, RATINGS, WHOLE
+from grader.practice.schedule import RATINGS
 from grader.problem import Problem
 from grader.report.markdown_html import to_html
 from grader.resident import grade_file
