@@ -1,6 +1,8 @@
 """A learner's own record of what they passed, as one page of HTML that needs nothing else: first what they built and
 what their model wrote, then each problem with its digest."""
 
+import struct
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from grader.report import exhibits_page, html_report
 from grader.report.own_run import Curve, OwnRun
 
 _MARK = '<meta name="generator" content="grade certificate">'
+_PNG_MARK = b"tEXtSoftware\0grade certificate"
+_PNG_HEADER = 33  # bytes: the signature of a PNG file and its first chunk
 
 
 @dataclass(frozen=True)
@@ -28,9 +32,11 @@ class Row:
     details: Sequence[str]
 
 
-def render(space: Workspace, name: str, run: OwnRun | None = None, records: Sequence[str] = ()) -> str:
+def render(
+    space: Workspace, name: str, run: OwnRun | None = None, records: Sequence[str] = (), *, short: bool = False
+) -> str:
     """Returns the certificate for everything that was passed in a workspace. `name` may be empty; `run` is the run to
-    show, and `records` are sentences about records."""
+    show, and `records` are sentences about records. A `short` one is without the table of problems, for a picture."""
     progress = space.progress()
     passed = [problem for problem in catalog.problems() if progress.get(problem.name, Progress()).verdict == "PASS"]
     by_core = sum(progress[problem.name].by_core for problem in passed)
@@ -53,16 +59,24 @@ def render(space: Workspace, name: str, run: OwnRun | None = None, records: Sequ
             told=_told(run) if run else "",
             picture=exhibits_page.article("", [_picture(run)], Ending()) if run else "",
             records=records,
-            parts=parts,
+            parts={} if short else parts,
+            short=short,
         )
     )
 
 
+def marked(png: bytes) -> bytes:
+    """Returns a picture of the certificate with a note that it is one."""
+    note = struct.pack(">I", len(_PNG_MARK) - 4) + _PNG_MARK + struct.pack(">I", zlib.crc32(_PNG_MARK))
+    return png[:_PNG_HEADER] + note + png[_PNG_HEADER:]
+
+
 def is_certificate(path: Path) -> bool:
-    """Returns whether a file was written from `render`."""
+    """Returns whether a file was written from `render`, or is a picture that was `marked`."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return _MARK in file.read(1000)
+        with path.open("rb") as file:
+            start = file.read(1000)
+            return _MARK.encode() in start or _PNG_MARK in start
     except OSError:
         return False
 
