@@ -25,7 +25,7 @@ from grader.course import (
     scaffold,
     sources,
 )
-from grader.course.course import FORGERIES, STYLES
+from grader.course.course import FORGERIES, FRAMES, STYLES
 from grader.errors import CourseError
 from grader.exhibits import Progress
 from grader.isolation.sandbox import ForkServer
@@ -192,18 +192,27 @@ def _verify_why(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_core(problem: Problem, reference: Reference, row: Row) -> None:
-    """Verifies that the reference without the lines of its core fails no check, and that the core has the right length.
-    Checks that need the core must be NOT ATTEMPTED."""
-    if not short_form.lines(problem):
-        return
-    sources = {**reference.submission().sources, problem.name: short_form.stub(problem)}
-    report = _grade(problem, Submission(f"{problem.name}.py", sources), reference)
-    verdicts = {result.verdict for result in report.checks}
-    if Verdict.NOT_ATTEMPTED not in verdicts or verdicts - {Verdict.NOT_ATTEMPTED, Verdict.PASS}:
-        row.complaints.append(f"without its core, the reference is {report.verdict}: {_reason(report)}")
-    if not short_form.FEWEST <= short_form.count(problem) <= short_form.MOST:
-        bounds = f"{short_form.FEWEST} to {short_form.MOST}"
-        row.complaints.append(f"its core has {short_form.count(problem)} lines; it must have {bounds}")
+    """Verifies that the reference and each frame without the lines of its core fails no check, and that the core has
+    the right length. Checks that need the core must be NOT ATTEMPTED.
+
+    Frames are among the correct programs in other styles, so `_verify_correct_programs` shows that each of them passes
+    as a whole.
+    """
+    found = short_form.frames(problem)
+    for name in {path.name for path in catalog.frames(problem)} ^ {frame.name for frame in found if frame.name}:
+        row.complaints.append(
+            f"{name} must be both a file p{problem.label}_*.py of {FRAMES} and the `file` of a [[frame]]"
+        )
+    for frame in found:
+        name = frame.name or "the reference"
+        sources = imports.with_imports(problem.name, frame.stub, catalog.references(problem))
+        report = _grade(problem, Submission(f"{problem.name}.py", sources), reference)
+        verdicts = {result.verdict for result in report.checks}
+        if Verdict.NOT_ATTEMPTED not in verdicts or verdicts - {Verdict.NOT_ATTEMPTED, Verdict.PASS}:
+            row.complaints.append(f"without its core, {name} is {report.verdict}: {_reason(report)}")
+        if not short_form.FEWEST <= frame.count <= short_form.MOST:
+            bounds = f"{short_form.FEWEST} to {short_form.MOST}"
+            row.complaints.append(f"the core of {name} has {frame.count} lines; it must have {bounds}")
 
 
 def _verify_checks(problem: Problem, reference: Reference, row: Row) -> None:

@@ -31,7 +31,7 @@ def test_the_command_for_the_tests_is_the_one_that_ci_runs():
 
 
 def test_every_command_mentioned_exists(grade: Grade):
-    commands = set(re.findall(r"(?:`|bin/|^)grade (\w+)", TEXT + LEARN, re.MULTILINE)) - {"problem"}
+    commands = set(re.findall(r"(?:`|bin/|^)grade (\w[\w-]*)", TEXT + LEARN, re.MULTILINE)) - {"problem"}
     known = grade("--help").out
     assert {"start", "show", "book", "hint", "list"} <= commands
     for command in commands:

@@ -110,6 +110,7 @@ def test_neither_holds_tests_or_what_only_the_other_needs(built: Path):
             f"problems/{name}/stub.py",
             f"solutions/{name}.py",
             f"solutions/{name}.toml",
+            *(path.relative_to(ROOT).as_posix() for path in catalog.frames(catalog.load(name))),
         ):
             assert part in packed
             assert part in source

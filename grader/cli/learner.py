@@ -49,6 +49,7 @@ class Grade(Commands):
             "show",
             "predict",
             "problem",
+            "test-out",
             "task",
             "watch",
             "web",

@@ -1,4 +1,4 @@
-"""The command `grade review`."""
+"""The commands `grade review` and `grade test-out`."""
 
 import sys
 from datetime import date
@@ -133,4 +133,27 @@ def _day(day: date) -> str:
     return f"{day:%A, %B} {day.day}"
 
 
-COMMANDS = [review]
+@click.command("test-out")
+@click.argument("word", metavar="NN")
+@click.pass_obj
+def test_out(folder: str | None, word: str) -> None:
+    """Pass problem NN by its core alone, if you know it already.
+
+    Your file becomes the reference without its core, a few lines. Write them, and grade it as always. A pass opens what
+    builds on the problem; it counts no records. `grade reset NN` goes back to the whole.
+    """
+    from grader.practice import by_core
+
+    problem = catalog.find(word)
+    space = workspace.find(folder)
+    begun = by_core.begin(space, problem)
+    if begun.kept:
+        terminal.echo(f"kept  {begun.kept}")
+    terminal.echo(f"new   {space.file(problem)}")
+    terminal.echo(
+        f"It is the reference without its core. Write the {counted(begun.lines, 'line')} that are missing, and grade "
+        f"with `grade problem {problem.label}`. `grade reset {problem.label}` goes back to the whole."
+    )
+
+
+COMMANDS = [review, test_out]

@@ -271,8 +271,9 @@ def reset(folder: str | None, word: str) -> None:
     "--runs", type=click.Path(path_type=Path, file_okay=False), default="runs", show_default=True,
     help="Directory of your training runs.",
 )  # fmt: skip
+@click.option("--png", "pictured", is_flag=True, help="Also draw its first part as a picture, with Chrome or Chromium.")
 @click.pass_obj
-def certificate(folder: str | None, name: str | None, out: Path | None, runs: Path) -> None:
+def certificate(folder: str | None, name: str | None, out: Path | None, runs: Path, pictured: bool) -> None:
     """Write a page of what you built, and of what you passed.
 
     The page is for showing to others; `grade list` shows your progress to you. It begins with what you built, a text by
@@ -280,15 +281,22 @@ def certificate(folder: str | None, name: str | None, out: Path | None, runs: Pa
     versions comes last. It is your own record of your work, and says so.
     """
     from grader.report import certificate as certificate_
-    from grader.report import own_run
+    from grader.report import own_run, screenshot
 
     space = workspace.find(folder)
     out = out or space.folder / "certificate.html"
-    text = certificate_.render(space, name or "", own_run.best(runs), list(_records(space)))
-    if out.exists() and not certificate_.is_certificate(out):
-        raise UsageError(f"{out} exists and is not a certificate; name another file with --out.")
-    write(out, text)
+    picture = out.with_suffix(".png")
+    browser = screenshot.find_browser() if pictured else ""
+    for path in (out, picture) if pictured else (out,):
+        if path.exists() and not certificate_.is_certificate(path):
+            raise UsageError(f"{path} exists and is not a certificate; name another file with --out.")
+    told = (space, name or "", own_run.best(runs), list(_records(space)))
+    write(out, certificate_.render(*told))
     terminal.echo(f"new   {out}")
+    if pictured:
+        drawn = screenshot.png(browser, certificate_.render(*told, short=True), picture.parent)
+        write(picture, certificate_.marked(drawn))
+        terminal.echo(f"new   {picture}")
 
 
 def _records(space: workspace.Workspace) -> Iterator[str]:

@@ -20,7 +20,7 @@ class Counted:
     Attributes:
         entry: Its entry in the log.
         figures: Its compared figures by name.
-        passed: Whether the same text passed.
+        passed: Whether the same text passed, other than by its core alone.
     """
 
     entry: Entry
@@ -38,7 +38,7 @@ def counted(entries: Iterable[Entry], problem: Problem) -> list[Counted]:
     own = [entry for entry in entries if entry.problem == problem.name]
     if not any(entry.kind == log.COUNTED for entry in own):
         return []
-    passed = {entry.text("digest") for entry in own if entry.kind == "graded" and entry.text("verdict") == "PASS"}
+    passed = log.passed_texts(own)
     about = bill_.described(problem)
     found = []
     for entry in own:
@@ -83,7 +83,7 @@ def said(before: Sequence[Counted], new: Counted) -> str:
     """Returns a sentence on a new attempt: its records, or its place on the front. `before` are those that passed
     before."""
     if not new.passed:
-        return "It sets no record: this text has not passed."
+        return "It sets no record: this text has not passed as a whole."
     if not before:
         return ""
     lower = [

@@ -16,7 +16,7 @@ from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
 from commandline.spelling import nearest
 from grader.course import imports, selection
-from grader.course.course import FILE, FORGERIES, STYLES, Course
+from grader.course.course import FILE, FORGERIES, FRAMES, STYLES, Course
 from grader.course.selection import selected
 from grader.errors import CourseError
 from grader.problem import Problem
@@ -369,8 +369,13 @@ def _solution_file(problem: Problem) -> Path:
 
 
 def styles(problem: Problem) -> list[Path]:
-    """Returns the files of correct programs in other styles than the reference."""
-    return _beside(problem, STYLES)
+    """Returns the files of correct programs in other styles than the reference, also of those that are frames."""
+    return sorted([*_beside(problem, STYLES), *frames(problem)], key=lambda path: path.name)
+
+
+def frames(problem: Problem) -> list[Path]:
+    """Returns the files of those of them that learners meet in reviews, without their core."""
+    return _beside(problem, FRAMES)
 
 
 def forgeries(problem: Problem) -> list[Path]:
@@ -412,16 +417,23 @@ def why(problem: Problem) -> str:
     return " ".join(_toml(problem).get("why", "").split())
 
 
-def core(problem: Problem) -> list[str]:
-    """Returns the lines of the reference that a short review asks for, in blocks. Raises CourseError if the file is
-    broken."""
-    blocks: list[str] = _toml(problem).get("core", [])
-    return blocks
+def cores(problem: Problem) -> dict[Path, list[str]]:
+    """Returns the lines that a short review asks for, in blocks, by the file of the correct program that has them: of
+    the reference first, then of each frame. Raises CourseError if the file that marks them is broken."""
+    tables, path = _toml(problem), solution_path(problem)
+    for row in tables.get("frame", []):
+        if set(row) != {"file", "core"} or not _is_core(row["core"]):
+            raise CourseError(
+                f"{path.with_suffix('.toml')}: each [[frame]] must have a `file` of {FRAMES}, and as `core` a list of "
+                "texts."
+            )
+    frames = {problem.home / FRAMES / str(row["file"]): row["core"] for row in tables.get("frame", [])}
+    return {path: tables.get("core", []), **frames}
 
 
 def misconceptions_file(problem: Problem) -> dict[str, list[dict[str, Any]]]:
-    """Returns the tables of the file with the problem's misconceptions, promises and claims. Raises CourseError if it
-    is broken."""
+    """Returns the tables of the file with the problem's misconceptions, promises, claims and frames. Raises CourseError
+    if it is broken."""
     return {name: rows for name, rows in _toml(problem).items() if name not in ("why", "core")}
 
 
@@ -435,13 +447,18 @@ def _toml(problem: Problem) -> dict[str, Any]:
         if name == "why":
             if not isinstance(rows, str):
                 raise CourseError(f"{path}: `why` must be a text.")
-        elif name not in ("core", "misconception", "promise", "claim") or not isinstance(rows, list):
+        elif name not in ("core", "frame", "misconception", "promise", "claim") or not isinstance(rows, list):
             raise CourseError(
-                f"{path} can have only why, core, [[misconception]], [[promise]] and [[claim]]; it has {name!r}."
+                f"{path} can have only why, core, [[frame]], [[misconception]], [[promise]] and [[claim]]; it has "
+                f"{name!r}."
             )
-        if name == "core" and not all(isinstance(block, str) and block.strip() for block in rows):
+        if name == "core" and not _is_core(rows):
             raise CourseError(f"{path}: `core` must be a list of texts.")
     return tables
+
+
+def _is_core(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(block, str) and block.strip() for block in value)
 
 
 def misconceptions(problem: Problem) -> list[Misconception]:

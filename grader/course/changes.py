@@ -8,7 +8,7 @@ from pathlib import Path
 
 from commandline.errors import UsageError
 from grader.course import catalog, imports
-from grader.course.course import FORGERIES, STYLES
+from grader.course.course import FORGERIES, FRAMES, STYLES
 from grader.problem import Problem
 
 
@@ -26,7 +26,7 @@ def _is_touched(problem: Problem, changed: frozenset[Path]) -> bool:
     modules = [name for path in problem.folder.glob("*.py") for name in imports.read(path).imports]
     used = imports.files((name for name in modules if name.startswith("problems.")), home)
     used |= {home / "solutions" / f"{name}.py" for name in catalog.reference_sources(problem)}
-    folders = (home / STYLES, home / FORGERIES)  # a program that is gone has no file to list
+    folders = (home / STYLES, home / FRAMES, home / FORGERIES)  # a program that is gone has no file to list
     return any(
         path in used
         or path.is_relative_to(problem.folder.resolve())

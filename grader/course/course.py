@@ -16,6 +16,7 @@ from grader.paths import ROOT
 FILE = "course.toml"
 BEYOND = "Beyond the course"  # the part of the problems that course.toml does not list
 STYLES = "tests/problems/styles"  # correct programs in other styles than the references
+FRAMES = "solutions/frames"  # those of them that learners meet in reviews, without their core
 FORGERIES = "tests/attacks/forgeries"  # programs that claim work which they do not do
 # The keys of each kind of table in `course.toml`, with their meanings.
 COURSE_KEYS = {

@@ -29,8 +29,10 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 _LONG_AGO = "1970-01-01T00:00:00.000000Z"  # of old progress without a date
 
 # Kinds of entries. `taken` is a row of an old file, and `started` names the course and the pages that were written.
-# `scored` is the score of an open task. All other kinds belong to `grader.practice`.
-PROGRESS = ("graded", "hints", "fix", "gave up", "taken")
+# `scored` is the score of an open task, and `begun` says of what the learner's file is the beginning: its `form` is the
+# core after a test-out, and the whole after a reset. All other kinds belong to `grader.practice`.
+PROGRESS = ("graded", "hints", "fix", "gave up", "taken", "begun")
+WHOLE, CORE = "whole", "core"  # what is written: all of a program, or only its core
 COUNTED = "counted"
 """The kind of an entry with what a program costs; see `grader.cost.records`."""
 
@@ -94,6 +96,8 @@ class Progress:
         versions: The versions with which it passed.
         mistakes: The misconceptions that were named.
         fixes: Those of them whose remedy the learner has read.
+        form: What the learner writes: the core after a test-out, else the whole.
+        by_core: Whether the best verdict is a pass, and every pass so far was by the core alone.
     """
 
     verdict: str = ""
@@ -107,6 +111,8 @@ class Progress:
     versions: str = ""
     mistakes: tuple[str, ...] = ()
     fixes: tuple[str, ...] = ()
+    form: str = WHOLE
+    by_core: bool = False
 
     @property
     def help(self) -> int:
@@ -137,10 +143,13 @@ class Progress:
                 return self if idea in ("", *self.fixes) else replace(self, fixes=(*self.fixes, idea))
             case "gave up":
                 return replace(self, given_up=True)
+            case "begun":
+                return replace(self, form=CORE if entry.text("form") == CORE else WHOLE)
             case "taken":
                 row = Progress.decode(entry.facts.get("row"))
                 best = self if self.verdict and self.score >= row.score else row
-                return replace(best, hints=max(self.hints, row.hints), given_up=self.given_up or row.given_up)
+                given_up = self.given_up or row.given_up
+                return replace(best, hints=max(self.hints, row.hints), given_up=given_up, form=self.form)
         return self
 
     def _graded(self, entry: Entry) -> "Progress":
@@ -154,7 +163,8 @@ class Progress:
         if verdict == "PASS" and (digest != self.digest or not self.passed_at):
             passed_at = f"{entry.at[:16]}+00:00"
             after = replace(after, digest=digest, passed_at=passed_at, versions=entry.text("versions"))
-        return replace(after, verdict=verdict, score=score)
+        by_core = verdict == "PASS" and self.form == CORE and (self.by_core or self.verdict != "PASS")
+        return replace(after, verdict=verdict, score=score, by_core=by_core)
 
 
 def read(folder: Path) -> list[Entry]:
@@ -253,6 +263,17 @@ def versions() -> str:
 
     packages = ", ".join(f"{name} {version(name)}" for name in ("gpt-kata", "jax", "flax"))
     return f"{packages}, Python {python_version()}"
+
+
+def passed_texts(entries: Iterable[Entry]) -> set[str]:
+    """Returns the digests of the texts of a problem that passed, other than by their core alone."""
+    found, form = set[str](), WHOLE
+    for each in entries:
+        if each.kind == "begun":
+            form = each.text("form")
+        elif each.kind == "graded" and each.text("verdict") == "PASS" and form != CORE:
+            found.add(each.text("digest"))
+    return found
 
 
 def by_problem(entries: Iterable[Entry]) -> dict[str, Progress]:

@@ -15,7 +15,7 @@ from commandline import files
 from commandline.errors import UsageError
 from commandline.problem_name import ProblemName
 from grader.course import catalog
-from grader.course.course import STYLES
+from grader.course.course import FRAMES, STYLES
 from grader.course.selection import selected
 from grader.problem import Problem
 
@@ -146,7 +146,7 @@ def _name(word: str) -> ProblemName:
 def _used() -> dict[int, str]:
     """Returns a name or path for each number that is taken, relative to the course."""
     root = selected().root
-    existing = (path for folder in (STYLES, "solutions", "problems") for path in (root / folder).glob("*"))
+    existing = (path for folder in (STYLES, FRAMES, "solutions", "problems") for path in (root / folder).glob("*"))
     numbered = ((_NUMBERED.match(path.name), path) for path in existing)
     taken = {int(match[1]): path.relative_to(root).as_posix() for match, path in numbered if match}
     return {listed.name.number: str(listed.name) for listed in selected().problems} | taken

@@ -21,6 +21,7 @@ from grader.problem import Problem
 
 _LARGEST = 1 << 20  # bytes, of a page
 DEFAULT = "attempts"
+PASSED, PASSED_BY_CORE = "passed", "passed by its core"  # the states of a file that passes as it is
 # So that git joins the logs of two machines without asking.
 _ATTRIBUTES = f"{log.FILE} merge=union\n"
 
@@ -299,7 +300,8 @@ class Workspace:
             return Standing("gave up" if row.given_up else last.lower(), points, False)
         same = not row.digest or self.digest(problem) == row.digest
         if last == "PASS" or (row.digest and same):
-            return Standing("passed" if same else "changed since it passed", row.score, True)
+            passed = PASSED_BY_CORE if row.by_core else PASSED
+            return Standing(passed if same else "changed since it passed", row.score, True)
         return Standing("reset" if last == "NOT ATTEMPTED" else "broken", points, False)
 
     def reset(self, problem: Problem) -> Path | None:
@@ -308,6 +310,8 @@ class Workspace:
         Returns the path to which the old file was moved, a new name with a number; None if there was nothing to keep.
         """
         kept = None if self.add(problem) else self.put(problem, catalog.stub_text(problem))
+        if self.progress().get(problem.name, Progress()).form == log.CORE:
+            self.record("begun", problem.name, form=log.WHOLE)
         if kept:
             self.remember(problem, verdict="NOT ATTEMPTED", score=0)
         return kept

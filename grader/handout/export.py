@@ -189,7 +189,7 @@ def _course(problems: Sequence[Problem]) -> Iterator[tuple[str, bytes]]:
     )
     left_out = {
         f"solutions/{catalog.solution_path(other).stem}{suffix}" for other in others for suffix in (".py", ".toml")
-    }
+    } | {path.relative_to(ROOT).as_posix() for other in others for path in catalog.frames(other)}
     of_tasks = tuple(f"solutions/{name}/" for name in tasks.names()) if selected().root == ROOT else ()
     files_ = _files(ROOT, (*_PACKAGES, FILE))
     yield from (file for file in files_ if file[0] not in left_out and not file[0].startswith(of_tasks))

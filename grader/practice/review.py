@@ -10,10 +10,11 @@ from typing import Any
 from commandline.errors import UsageError
 from commandline.text import counted
 from grader.course import catalog, predictions
-from grader.course.log import Entry, Progress
+from grader.course.log import CORE, WHOLE, Entry, Progress
 from grader.course.workspace import Standing, Workspace
 from grader.practice import schedule, short_form
-from grader.practice.schedule import AGAIN, CORE, RATINGS, WHOLE, Memory, Review
+from grader.practice.schedule import AGAIN, RATINGS, Memory, Review
+from grader.practice.short_form import Frame
 from grader.problem import Problem
 
 FOLDER = "reviews"
@@ -50,6 +51,7 @@ class UnderWay:
         id: The id of its first entry in the log.
         problem: The problem's name.
         form: What is reviewed: the core or the whole problem.
+        frame: The name of the frame of a core.
         seconds: The time on the clock.
         gradings: The number of gradings with more than the stub.
         hints: The number of hints seen.
@@ -60,6 +62,7 @@ class UnderWay:
     id: str
     problem: str
     form: str
+    frame: str = ""
     seconds: float = 0.0
     gradings: int = 0
     hints: int = 0
@@ -81,7 +84,8 @@ def under_way(entries: list[Entry]) -> dict[str, UnderWay]:
     found: dict[str, UnderWay] = {}
     for entry in entries:
         if entry.kind == "reviewing" and not entry.text("review"):
-            found[entry.problem] = UnderWay(entry.id, entry.problem, entry.text("form") or WHOLE)
+            form, frame = entry.text("form") or WHOLE, entry.text("frame")
+            found[entry.problem] = UnderWay(entry.id, entry.problem, form, frame)
         elif entry.kind == "reviewing" and entry.problem in found and found[entry.problem].id == entry.text("review"):
             found[entry.problem].add(entry)
         elif entry.kind == "reviewed" and entry.problem in found and found[entry.problem].id == entry.text("review"):
@@ -129,22 +133,27 @@ class ReviewSpace(Workspace):
         memory, current = self.memory(problem), self.under_way(problem)
         if current is None:
             form = self.form or (memory.form if short_form.is_offered(problem) else WHOLE)
-            if form == CORE:
-                short_form.require(problem)
-            self.put(problem, text_of(problem, form))
-            self.home.record("reviewing", problem.name, form=form)
+            frame = short_form.after(problem, memory.frame) if form == CORE else None
+            self.put(problem, frame.stub if frame else catalog.stub_text(problem))
+            self.home.record("reviewing", problem.name, form=form, frame=frame.name if frame else "")
         elif self.form and self.form != current.form:
             raise UsageError(
                 f"A review of problem {problem.label} is under way: the {current.form}. Finish it with `grade review "
                 f"{problem.label}`, or end it with `grade review {problem.label} --end`."
             )
         elif not self.file(problem).is_file():
-            self.put(problem, text_of(problem, current.form))
+            self.put(problem, frame.stub if (frame := self.frame(problem)) else catalog.stub_text(problem))
         self.clock(problem).start()
         return self.file(problem) if current is None else None
 
     def under_way(self, problem: Problem) -> UnderWay | None:
         return under_way(self.entries()).get(problem.name)
+
+    def frame(self, problem: Problem) -> Frame | None:
+        """Returns the frame of the review that is under way, or of the last one; None if it asks for the whole. Raises
+        UsageError if learners get no core of the problem."""
+        review = self.under_way(problem) or self.memory(problem).reviews[-1]
+        return short_form.named(problem, review.frame) if review.form == CORE else None
 
     def clock(self, problem: Problem) -> Clock:
         """Returns the clock of the review that is under way."""
@@ -211,7 +220,8 @@ class ReviewSpace(Workspace):
         )  # fmt: skip
         facts: dict[str, Any] = {
             "rating": rating, "review_duration": round(self.clock(problem).seconds * 1000), "form": current.form,
-            "gradings": current.gradings, "hints": current.hints, "mistakes": list(current.mistakes),
+            "frame": current.frame, "gradings": current.gradings, "hints": current.hints,
+            "mistakes": list(current.mistakes),
         }  # fmt: skip
         self.home.record("reviewed", problem.name, review=current.id, **facts)
         self.clocks.pop(problem.name, None)
@@ -220,11 +230,6 @@ class ReviewSpace(Workspace):
         """Replaces the rating of the last review, or of the first pass. Raises UsageError."""
         last = self.memory(problem).reviews[-1]
         self.home.record("rated", problem.name, review=last.id, rating=rating)
-
-
-def text_of(problem: Problem, form: str) -> str:
-    """Returns the file that a review begins with."""
-    return short_form.stub(problem) if form == CORE else catalog.stub_text(problem)
 
 
 def summary(memory: Memory, space: ReviewSpace, problem: Problem, *, commands: bool = True) -> list[str]:

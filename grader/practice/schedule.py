@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
-from grader.course.log import Entry, Progress, now
+from grader.course.log import CORE, WHOLE, Entry, Progress, now
 
 if TYPE_CHECKING:
     from fsrs import Card, Scheduler
@@ -19,7 +19,6 @@ RATINGS = {1: "again", 2: "hard", 3: "good", 4: "easy"}  # as FSRS numbers them
 AGAIN, HARD, GOOD, EASY = RATINGS
 MANY_SLIPS = 3  # named mistakes and hints, from which on a pass was hard
 YOUNG = 7.0  # days: the stability of a memory below which the core of a problem is reviewed, not the whole
-WHOLE, CORE = "whole", "core"
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,7 @@ class Review:
         rating: The rating for FSRS.
         first: Whether it was the first pass.
         form: What was written: the core or the whole problem.
+        frame: The name of the frame of a core, as the log has it; empty for the reference.
         seconds: The time on the clock; a first pass has none.
         gradings: The number of gradings.
         hints: The number of hints seen.
@@ -45,6 +45,7 @@ class Review:
     rating: int
     first: bool = False
     form: str = WHOLE
+    frame: str = ""
     seconds: int = 0
     gradings: int = 0
     hints: int = 0
@@ -68,6 +69,11 @@ class Memory:
     def form(self) -> str:
         """The form of the next review: the core while the memory is young, else the whole problem."""
         return CORE if self.stability < YOUNG else WHOLE
+
+    @property
+    def frame(self) -> str | None:
+        """The name of the frame of the last core that was written; None before the first."""
+        return next((each.frame for each in reversed(self.reviews) if each.form == CORE), None)
 
 
 def rating(*, passed: bool, given_up: bool, gradings: int, slips: int) -> int:
@@ -124,16 +130,16 @@ class _Before:
         slips = progress.help + len(progress.mistakes)
         rated = rating(passed=True, given_up=progress.given_up, gradings=gradings, slips=slips)
         return Review(
-            entry.id, entry.problem, entry.time, rated, first=True, gradings=self.gradings, hints=progress.help,
-            mistakes=progress.mistakes,
+            entry.id, entry.problem, entry.time, rated, first=True, form=progress.form, gradings=self.gradings,
+            hints=progress.help, mistakes=progress.mistakes,
         )  # fmt: skip
 
 
 def _reviewed(entry: Entry) -> Review:
     return Review(
         entry.id, entry.problem, entry.time, entry.number("rating"), form=entry.text("form") or WHOLE,
-        seconds=entry.number("review_duration") // 1000, gradings=entry.number("gradings"), hints=entry.number("hints"),
-        mistakes=entry.names("mistakes"),
+        frame=entry.text("frame"), seconds=entry.number("review_duration") // 1000,
+        gradings=entry.number("gradings"), hints=entry.number("hints"), mistakes=entry.names("mistakes"),
     )  # fmt: skip
 
 

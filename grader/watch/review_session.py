@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from commandline.errors import UsageError
+from commandline.text import counted
 from grader.course import page
 from grader.judge.verdict import Verdict
-from grader.practice import short_form
 from grader.practice.review import ReviewSpace, clock_text, summary
-from grader.practice.schedule import CORE, RATINGS
+from grader.practice.schedule import RATINGS
 from grader.problem import Problem
 from grader.resident.grade_queue import Judge
 from grader.watch.watch_session import WatchSession
@@ -48,7 +48,8 @@ class ReviewSession(WatchSession):
         current, clock = self.reviews.under_way(problem), self.reviews.clock(problem)
         if current is None:
             return "The review has ended."
-        what = f"the core, {short_form.count(problem)} lines" if current.form == CORE else "the whole"
+        frame = self.reviews.frame(problem)
+        what = f"the core, {counted(frame.count, 'line')}" if frame else "the whole"
         paused = "" if clock.runs else ", paused (c continues)"
         return f"Review of {what}. {clock_text(clock.seconds)}{paused}"
 
@@ -68,6 +69,12 @@ class ReviewSession(WatchSession):
 
     def question(self) -> str:
         return "Press s again to give up, which ends the review, and see the solution."
+
+    def solution(self) -> str:
+        """Returns the program of which the core was taken out, or the reference. Who has not passed has now given
+        up."""
+        reference, frame = super().solution(), self.reviews.frame(self.state.problem)
+        return frame.text if frame else reference
 
     def next_problem(self) -> Problem:
         if (found := self.reviews.next_problem(self.state.problem)) is None:

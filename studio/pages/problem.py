@@ -12,6 +12,7 @@ from commandline.errors import UsageError
 from grader.course import bare_code, catalog, page, plays, predictions
 from grader.course.log import Progress
 from grader.exhibits import TEXT
+from grader.practice import by_core
 from grader.problem import Problem
 from grader.report.markdown_html import to_html
 from studio import attempt_files
@@ -53,6 +54,7 @@ def problem_page(request: Request) -> Response:
         "builds_on": catalog.builds_on(problem),
         "filename": studio.space.file(problem).name,
         "progress": progress,
+        "core": by_core.lines(studio.space, problem),
         "play": play,
         "most_text": TEXT,
         "state": state
@@ -114,6 +116,13 @@ def cost(request: Request) -> Response:
     """Counts what the file costs, as it is saved. Returns the statement as HTML."""
     studio, problem = _of(request)
     return JSONResponse({"html": studio.costs.count(problem)})
+
+
+def test_out(request: Request) -> Response:
+    """Replaces the learner's file by the reference without its core. The page hears of it as of any change on disk."""
+    studio, problem = _of(request)
+    kept, _ = by_core.begin(studio.space, problem)
+    return JSONResponse({"kept": kept.name if kept else ""})
 
 
 def write_trial(request: Request) -> Response:
@@ -263,6 +272,7 @@ routes = [
     Route(f"{_AT}/play", play, methods=["POST"]),
     Route(f"{_AT}/play/stop", stop_play, methods=["POST"]),
     Route(f"{_AT}/cost", cost, methods=["POST"]),
+    Route(f"{_AT}/test-out", test_out, methods=["POST"]),
     Route(f"{_AT}/trial", write_trial, methods=["POST"]),
     Route(f"{_AT}/trial/run", run_trial, methods=["POST"]),
     Route(f"{_AT}/trial/stop", stop_trial, methods=["POST"]),

@@ -11,9 +11,10 @@ from starlette.routing import Route
 
 from commandline.errors import UsageError
 from grader.course import page
+from grader.course.log import CORE, WHOLE
 from grader.practice import short_form
 from grader.practice.review import Clock, ReviewSpace, summary
-from grader.practice.schedule import CORE, RATINGS, WHOLE
+from grader.practice.schedule import RATINGS
 from grader.problem import Problem
 from grader.report.markdown_html import to_html
 from grader.resident import grade_file
@@ -32,7 +33,8 @@ def review_page(request: Request) -> Response:
     hints = page.hints(problem)
     values: dict[str, Any] = {
         "problem": problem, "current": current, "form": memory.form, "ratings": RATINGS,
-        "lines": short_form.count(problem) if short_form.is_offered(problem) else 0, "state": {"label": problem.label},
+        "lines": short_form.after(problem, memory.frame).count if short_form.is_offered(problem) else 0,
+        "state": {"label": problem.label},
     }  # fmt: skip
     if current:
         studio.grading.prepare(problem)

@@ -277,6 +277,16 @@ listen(`${path}/events`, {
   ...play?.handlers,
 });
 
+// ---- A test-out: the file becomes the reference without its core, which the page hears of as of any change on disk.
+
+$("test-out")?.addEventListener("click", async () => {
+  const { status, body } = await send(`${path}/test-out`, "POST");
+  $("test-out").hidden = status === 200;
+  const kept = body?.kept ? ` Your file is kept as ${body.kept}.` : "";
+  $("test-out-said").textContent = status === 200 ? `Write what is missing, and save.${kept}` : (body?.error ?? "The studio does not answer.");
+  if (status === 200) show("code");
+});
+
 // ---- Hints, one at a time.
 
 $("hint").addEventListener("click", async () => {

@@ -213,6 +213,40 @@ def test_pitfalls_and_promises_that_are_not_graded(copy: Path, grade: Grade):
     assert run.out.splitlines()[1].split()[-5:-2] == ["0/0", "2/3", "0/2"]
 
 
+def test_frames_are_verified(copy: Path, grade: Grade):
+    """Without its core a frame must be unfinished, with it right; and each is marked, by whole lines."""
+    frames, toml = copy / "solutions" / "frames", copy / MISCONCEPTIONS
+    frames.mkdir()
+    lines = (
+        "mean = x.mean(-1, keepdims=True)",
+        "y = x - mean",
+        "out = y / jnp.sqrt((y * y).mean(-1)[:, None] + epsilon)",
+    )
+    core = "".join(f"    {line}\n" for line in lines)
+    inner = "".join(f"        {line}\n" for line in lines)
+    programs = {
+        "good": core,
+        "wrong": core.replace("+ eps", "+ 2 * eps"),
+        "caught": f"    try:\n{inner}    except NotImplementedError:\n        out = x\n",
+        "unmarked": core,
+    }
+    head = "import jax.numpy as jnp\n\n\ndef layer_norm(x, scale, bias, epsilon):\n"
+    for name, body in programs.items():
+        (frames / f"p04_{name}.py").write_text(f"{head}{body}    return out * scale + bias\n")
+    marked = {"good": core, "wrong": programs["wrong"], "caught": inner}
+    tables = [f"[[frame]]\nfile = 'p04_{name}.py'\ncore = ['''\n{block}''']\n\n" for name, block in marked.items()]
+    toml.write_text("".join(tables) + toml.read_text())
+    (row,) = grade("verify", "--json", "--seeds", 0, root=copy).json["problems"]
+    unmarked, caught, *others = row["complaints"]
+    assert unmarked == "p04_unmarked.py must be both a file p04_*.py of solutions/frames and the `file` of a [[frame]]"
+    assert caught.startswith("without its core, p04_caught.py is FAIL: ")
+    assert others[0].startswith("p04_wrong.py fails with seed 0: ")
+    assert not any("good" in complaint for complaint in others)
+    toml.write_text(toml.read_text().replace("y = x - mean", "y = x + mean", 1))
+    (row,) = grade("verify", "--json", "--seeds", 0, root=copy).json["problems"]
+    assert "must be whole lines that occur exactly once in p04_good.py" in " ".join(row["complaints"])
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "mark"),
     [

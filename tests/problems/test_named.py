@@ -3,10 +3,10 @@ code."""
 
 import pytest
 
+from grader.course import catalog
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.thorough
-STYLES = ROOT / "tests" / "problems" / "styles"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ STYLES = ROOT / "tests" / "problems" / "styles"
     ],
 )  # fmt: skip
 def test_another_style_with_a_misconception(grade, tmp_path, style, old, new, idea):
-    source = (STYLES / f"{style}.py").read_text()
+    (source,) = (path.read_text() for path in catalog.styles(catalog.find(style[1:3])) if path.stem == style)
     assert old in source
     for path in (ROOT / "solutions").glob("p*.py"):
         (tmp_path / path.name).write_text(path.read_text())

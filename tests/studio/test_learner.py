@@ -92,6 +92,28 @@ def test_a_cold_page_is_switched_to_the_whole_and_back(page: Page, studio: Serve
     expect(pitfalls).to_have_count(0)
 
 
+def test_a_problem_is_passed_by_its_core(page: Page, studio: Server):
+    """The file becomes the reference without its core; what was there is kept."""
+    name = "p03_causal_mha"
+    studio.file(name).write_text("mine = 1\n")
+    page.goto(f"{studio.base}/problems/03")
+    expect(editor(page)).to_contain_text("mine = 1")
+    page.get_by_role("button", name="Write only its core, 10 lines").click()
+    expect(editor(page)).to_contain_text("Write this part again: 10 lines in the reference.")
+    expect(editor(page)).to_contain_text("self.q_proj")
+    expect(page.get_by_text("Your file is kept as p03_causal_mha.1.py.")).to_be_attached()
+    assert studio.file(f"{name}.1").read_text() == "mine = 1\n"
+    graded(page, "FAIL, 1 of 7 points")  # its parameters are there
+    write(page, (ROOT / "solutions" / f"{name}.py").read_text())
+    page.keyboard.press("Control+s")
+    graded(page, "PASS")
+    page.goto(f"{studio.base}/problems/03")
+    expect(page.locator("#hints-title")).to_be_attached()
+    expect(page.locator("#test-out")).to_have_count(0)
+    page.goto(studio.base)
+    expect(page.locator('[data-label="03"]')).to_contain_text("passed by its core")
+
+
 def test_the_comparison_with_the_reference_is_about_code(problem: Page, studio: Server):
     page = problem
     page.set_viewport_size({"width": 1440, "height": 900})

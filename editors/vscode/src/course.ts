@@ -68,7 +68,7 @@ export function standing(problem: Problem): string {
 
 /** The name of the icon of a problem: VS Code's test icons. */
 export function icon(problem: Problem): string {
-  if (problem.passed) return problem.state === "passed" ? "pass" : "warning";
+  if (problem.passed) return problem.state.startsWith("passed") ? "pass" : "warning";
   return problem.state === "" || problem.state === "not attempted" ? "circle-outline" : "error";
 }
 

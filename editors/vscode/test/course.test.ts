@@ -49,9 +49,9 @@ test("why grade could not be run is a sentence", () => {
 test("a problem's standing and icon", () => {
   assert.equal(standing(PROBLEM), "1 of 6, fail");
   assert.equal(standing({ ...PROBLEM, points: 0, state: "" }), "0 of 6");
-  const icons = [["passed", true], ["changed since it passed", true], ["fail", false], ["", false]] as const;
+  const icons = [["passed", true], ["passed by its core", true], ["changed since it passed", true], ["fail", false], ["", false]] as const;
   assert.deepEqual(icons.map(([state, passed]) => icon({ ...PROBLEM, state, passed })), [
-    "pass", "warning", "error", "circle-outline",
+    "pass", "pass", "warning", "error", "circle-outline",
   ]);
 });
 

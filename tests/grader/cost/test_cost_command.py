@@ -53,7 +53,7 @@ def test_records_are_those_of_what_passed(grade: Grade, tmp_path: Path):
     work.mkdir()
     file = work / f"{FLASH.name}.py"
     file.write_text(MASKED)
-    assert "It sets no record: this text has not passed." in grade("cost", "43").out
+    assert "It sets no record: this text has not passed as a whole." in grade("cost", "43").out
     assert "There are no records yet" in grade("records", "43").out
     other = next(path for path in catalog.styles(FLASH) if "list_of_pairs" in path.name)
     for text in (catalog.text_of(other), RIGHT):

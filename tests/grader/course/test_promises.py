@@ -87,7 +87,8 @@ IDEA = "[[misconception]]\nname = 'n'\nsays = 's'\nfind = 'a = 1'\nreplace = 'a 
         ("[[promise]]\npage = 'x'\ncheck = 1\n", "the values of promise 1 must be strings"),
         (
             "[[promises]]\npage = 'x'\n",
-            r"can have only why, core, \[\[misconception\]\], \[\[promise\]\] and \[\[claim\]\]; it has 'promises'",
+            r"can have only why, core, \[\[frame\]\], \[\[misconception\]\], \[\[promise\]\] and \[\[claim\]\]; it has "
+            "'promises'",
         ),
         ("promise = 3\n", "it has 'promise'"),
     ],

@@ -58,7 +58,7 @@ def asked(space: Workspace, *calls: tuple[str, dict[str, str | int]]) -> list[tu
 
 
 def test_every_tool_answers_and_none_shows_a_line_of_a_solution_or_changes_a_file(space: Workspace):
-    style = ROOT / "tests" / "problems" / "styles" / "p02_einsum_minus_infinity.py"
+    style = ROOT / "solutions" / "frames" / "p02_einsum_minus_infinity.py"
     shutil.copy(style, space.folder / "p02_causal_attention.py")
     space.start()
     before = {path: path.read_bytes() for path in space.folder.rglob("*") if path.is_file() and path.name != log.FILE}

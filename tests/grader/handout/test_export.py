@@ -91,7 +91,8 @@ def test_what_gradescope_builds_has_the_packages_that_its_project_file_names(gra
 def test_gradescope_gets_the_solutions_of_its_problems_only(gradescope: Path):
     """And their misconceptions, each of which shows a line of a solution. Learners' code runs beside these files."""
     solutions = gradescope / "source" / "course" / "solutions"
-    assert {path.stem for path in solutions.rglob("p[0-9][0-9]_*")} == {NAME}
+    frames = {path.stem for path in catalog.frames(catalog.load(NAME))}
+    assert {path.stem for path in solutions.rglob("p[0-9][0-9]_*")} == {NAME, *frames}
     assert (solutions / f"{NAME}.toml").is_file()
 
 

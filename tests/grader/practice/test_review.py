@@ -122,21 +122,52 @@ def test_a_young_memory_is_reviewed_by_its_core(home):
     home.remember(HEADS, verdict="PASS", score=HEADS.points)
     space = ReviewSpace.of(home)
     space.add(HEADS)
-    assert space.file(HEADS).read_text() == short_form.stub(HEADS)
-    assert "raise NotImplementedError" in short_form.stub(HEADS)
-    assert "self.q_proj = " in short_form.stub(HEADS)
-    assert "einsum" not in short_form.stub(HEADS)
+    text = space.file(HEADS).read_text()
+    assert text == short_form.frames(HEADS)[0].stub
+    assert "raise NotImplementedError" in text
+    assert "self.q_proj = " in text
+    assert "einsum" not in text
     with pytest.raises(UsageError, match="is under way: the core"):
         ReviewSpace.of(home, "whole").add(HEADS)
 
 
 def test_every_problem_but_the_capstone_has_a_core():
     for problem in catalog.problems():
-        count = short_form.count(problem)
-        assert short_form.FEWEST <= count <= short_form.MOST or (problem.slug, count) == ("tinystories", 0), (
-            problem.name
-        )
-        assert (short_form.stub(problem) == catalog.solution_text(problem)) == (count == 0)
+        reference = [frame for frame in short_form.frames(problem) if not frame.name]
+        assert len(reference) == (problem.slug != "tinystories"), problem.name
+        for frame in reference:
+            assert frame.text == catalog.solution_text(problem)
+            assert short_form.FEWEST <= frame.count <= short_form.MOST, problem.name
+
+
+def test_each_review_has_another_frame(home):
+    """In turn, also after a review that was left and resumed, and not counting reviews of the whole."""
+    texts, names = [], [frame.name for frame in short_form.frames(LOSS)]
+    assert len(names) == 3
+    for number, form in enumerate(("core", "core", "whole", "core", "core")):
+        space = ReviewSpace.of(home, form)
+        space.add(LOSS)
+        text = space.file(LOSS).read_text()
+        if form == "core":
+            texts.append(text)
+            assert space.frame(LOSS).stub == text
+            space.file(LOSS).unlink()
+            assert ReviewSpace.of(home).add(LOSS) is None
+            assert space.file(LOSS).read_text() == text, "the same review"
+        space.remember(LOSS, given_up=True)
+        assert len(space.memory(LOSS).reviews) == number + 2
+    assert texts == [short_form.named(LOSS, name).stub for name in (*names, names[0])]
+    assert "optax" not in texts[1], "another program, not another text of the reference"
+
+
+def test_an_older_log_had_no_frames_and_loses_nothing(home):
+    """A review of the core was one of the reference, so the next one has another frame."""
+    begun = log.entry("reviewing", LOSS.name, form="core")
+    home.note(begun, log.entry("reviewed", LOSS.name, review=begun.id, rating=3, form="core", review_duration=60_000))
+    space = ReviewSpace.of(home, "core")
+    assert [each.seconds for each in space.memory(LOSS).reviews] == [0, 60]
+    space.add(LOSS)
+    assert space.frame(LOSS).name == short_form.frames(LOSS)[1].name
 
 
 def test_imports_are_read_from_the_workspace(home, tmp_path):

@@ -88,7 +88,7 @@ def test_a_run_with_all_pieces_resumes_exactly_and_is_exported(pieces: Pieces, c
 def test_a_piece_with_dropout_trains_and_resumes(course: Config, tmp_path: Path, workspace: Path) -> None:
     for file in workspace.glob("p*.py"):
         file.unlink()
-    shutil.copyfile(ROOT / "tests" / "problems" / "styles" / "p05_with_dropout.py", workspace / "p05_gpt_block.py")
+    shutil.copyfile(ROOT / "solutions" / "frames" / "p05_with_dropout.py", workspace / "p05_gpt_block.py")
     pieces = load_pieces(workspace)
     assert list(pieces.by_name) == ["GPTBlock"]
     session = trained(tmp_path / "runs" / "whole", course, pieces)
