@@ -42,8 +42,8 @@ def play(module: LearnerModule) -> Exhibits:
         "All losses are the same, bit for bit: the checkpoint holds all that these steps depend on.",
     )
     yield runs.saved(path, model)
-    # Reads that are under way when Orbax gives up end in tracebacks of its threads, some after the end of the play. They
-    # say nothing to a learner.
+    # Reads that are under way when Orbax gives up end in tracebacks of its threads, some after the end of the play.
+    # They say nothing to a learner.
     sys.stderr = io.StringIO()
     rows = [(name, answer(module, str(path), make)) for name, make in OTHERS.items()]
     yield Table(
