@@ -10,7 +10,7 @@ class TokenAndPositionEmbed(nnx.Module):
     """A vector for each token of the vocabulary, plus a vector for each of `max_T` positions."""
 
     def __init__(self, vocab_size: int, max_T: int, d_model: int, rngs: nnx.Rngs):
-        """Creates `embed` (an nnx.Embed) and `pos_embed` (an nnx.Param of zeros, (max_T, d_model))."""
+        """Creates `embed` (an nnx.Embed) and `pos_embed` (zeros, (max_T, d_model), trained)."""
         raise NotImplementedError
 
     def __call__(self, token_ids: Int[Array, "T"]) -> Float[Array, "T D"]:

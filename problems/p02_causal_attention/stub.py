@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 
 def causal_attention(q: Float[Array, "T K"], k: Float[Array, "T K"], v: Float[Array, "T K"]) -> Float[Array, "T K"]:
-    """Returns softmax(q kᵀ / √K) v, where each position sees itself and the positions before it.
+    """One head of attention, in which each position sees itself and the positions before it.
 
     q, k, v: (T, K), one row per position. Returns (T, K).
     """

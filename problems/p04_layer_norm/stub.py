@@ -10,6 +10,6 @@ def layer_norm(
 ) -> Float[Array, "T D"]:
     """Normalizes each row of x to mean 0 and variance 1, then multiplies by scale and adds bias.
 
-    x: (T, D). scale, bias: (D,). epsilon: added to the variance. Returns (T, D).
+    x: (T, D). scale, bias: (D,). epsilon: keeps the division finite. Returns (T, D).
     """
     raise NotImplementedError

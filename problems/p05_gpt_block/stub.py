@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 
 class GPTBlock(nnx.Module):
-    """Attention, then a feed-forward network. Each reads a normalized copy of its input and adds to that input."""
+    """A pre-LN block: attention, then a feed-forward network."""
 
     def __init__(self, d_model: int, num_heads: int, d_ff: int, rngs: nnx.Rngs):
         """Creates `ln1`, `attn`, `ln2`, `ff1` (d_model to d_ff) and `ff2` (d_ff to d_model)."""

@@ -9,12 +9,12 @@ from jaxtyping import Array, Float, Int
 
 
 class MiniGPT(nnx.Module):
-    """A GPT: embeddings, blocks, a final norm, and a head tied to the token embedding."""
+    """A GPT: embeddings, blocks, a final norm and a head."""
 
     def __init__(
         self, vocab_size: int, d_model: int, num_heads: int, d_ff: int, num_layers: int, max_T: int, rngs: nnx.Rngs
     ):
-        """Creates `embed`, `pos_embed` (zeros, (max_T, d_model)), `blocks` (an nnx.List) and `ln_f`."""
+        """Creates `embed`, `pos_embed` (zeros, (max_T, d_model)), `blocks` and `ln_f`."""
         raise NotImplementedError
 
     def __call__(self, token_ids: Int[Array, "T"]) -> Float[Array, "T V"]:

@@ -14,7 +14,7 @@ def make_optimizer(model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
     raise NotImplementedError
 
 
-# Compile this one: a million calls of Python would be slow.
+# Compiled, because a run calls it a million times. How?
 def train_step(
     model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
 ) -> Float[Array, ""]:

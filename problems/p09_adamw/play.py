@@ -3,7 +3,7 @@
 import optax
 
 from grader.exhibits import Exhibits, LearnerModule, Lines
-from problems.stage.training import apart, batches, by_optimizer, curve
+from problems.stage.training import apart, batches, by_optimizer, curve, written
 
 TRAINS = True
 STEPS = 120
@@ -16,9 +16,15 @@ def play(module: LearnerModule) -> Exhibits:
     data = batches(STEPS)
     mine = module.adamw(*SETTINGS.values(), 1e-8, 0.01)
     theirs = optax.adamw(**SETTINGS, eps=1e-8, weight_decay=0.01)
-    yours = yield from curve("your AdamW", by_optimizer(mine), data, STEPS)
-    own = yield from curve("optax's AdamW", by_optimizer(theirs), data, STEPS)
-    plain = yield from curve("plain gradient descent", by_optimizer(optax.sgd(DESCENT)), data, STEPS)
+    steps = {
+        "your AdamW": by_optimizer(mine),
+        "optax's AdamW": by_optimizer(theirs),
+        "plain gradient descent": by_optimizer(optax.sgd(DESCENT)),
+    }
+    lines = []
+    for name, step in steps.items():
+        lines.append((yield from curve(name, step, data, STEPS)))
+    yours, own, plain = lines
     distance = apart(yours, own)
     yield Lines(
         f"{STEPS} steps of training by your AdamW",
@@ -31,4 +37,9 @@ def play(module: LearnerModule) -> Exhibits:
         "steps, one in the decay only later.",
         y="nats per character",
         log=True,
+    )
+    yield written(
+        steps,
+        f"After {STEPS} steps. All three read the same stories and draw with the same random numbers: what differs is "
+        "how far each number was moved.",
     )

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from flax import nnx
 
 from grader.authoring import BadEntryError
 from grader.exhibits import Exhibits, LearnerModule, Line, Lines
 from harness.config import OptimizerConfig
 from harness.training.optimizer import learning_rate
-from problems.stage.training import Step, V, batches, curve
+from problems.stage.training import V, batches, curve, written
 
 TRAINS = True
 STEPS, WARMUP, PEAK = 300, 30, 1.0
@@ -43,10 +44,11 @@ def play(module: LearnerModule) -> Exhibits:
         y="learning rate",
     )
     data = batches(STEPS)
-    losses = []
-    for name, each in schedules.items():
-        losses.append((yield from curve(name, by_table(each), data, STEPS)))
-    constant = yield from curve("the peak all along", by_table(PEAK), data, STEPS)
+    tables = {name: TableStep(each) for name, each in schedules.items()} | {"the peak all along": TableStep(PEAK)}
+    lines = []
+    for name, step in tables.items():
+        lines.append((yield from curve(name, step, data, STEPS)))
+    *losses, constant = lines
     ends = [line.y[-1] for line in losses]
     settled = [end < constant.y[-1] - 0.03 for end in ends]
     yield Lines(
@@ -62,27 +64,35 @@ def play(module: LearnerModule) -> Exhibits:
         y="nats per character",
         log=True,
     )
+    yield written(tables, "A table knows only the character before, so all of them babble, in syllables at best.")
 
 
-def by_table(rate: optax.ScalarOrSchedule) -> Step:
+class TableStep:
     """A step that trains a table of log-odds, (V, V), with Adam at this rate or schedule."""
-    optimizer = optax.adam(rate)
-    table_VV = jnp.zeros((V, V))
-    state = optimizer.init(table_VV)
 
-    @jax.jit
-    def advance(table_VV: jax.Array, state: Any, ids_BT: jax.Array) -> tuple[jax.Array, Any, jax.Array]:
-        def loss(table_VV: jax.Array) -> jax.Array:
-            logits_BTV = table_VV[ids_BT[:, :-1]]
-            return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits_BTV, ids_BT[:, 1:]))
+    def __init__(self, rate: optax.ScalarOrSchedule) -> None:
+        optimizer = optax.adam(rate)
+        self._table_VV = jnp.zeros((V, V))
+        self._state = optimizer.init(self._table_VV)
 
-        value, slopes_VV = jax.value_and_grad(loss)(table_VV)
-        updates_VV, state = optimizer.update(slopes_VV, state)
-        return table_VV + updates_VV, state, value
+        @jax.jit
+        def advance(table_VV: jax.Array, state: Any, ids_BT: jax.Array) -> tuple[jax.Array, Any, jax.Array]:
+            def loss(table_VV: jax.Array) -> jax.Array:
+                logits_BTV = table_VV[ids_BT[:, :-1]]
+                return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits_BTV, ids_BT[:, 1:]))
 
-    def step(ids_BT: jax.Array) -> jax.Array:
-        nonlocal table_VV, state
-        table_VV, state, value = advance(table_VV, state, ids_BT)
-        return value
+            value, slopes_VV = jax.value_and_grad(loss)(table_VV)
+            updates_VV, state = optimizer.update(slopes_VV, state)
+            return table_VV + updates_VV, state, value
 
-    return step
+        self._advance = advance
+
+    def __call__(self, ids_BT: jax.Array) -> jax.Array:
+        """Takes the step on a batch. Returns the loss before it."""
+        self._table_VV, self._state, loss = self._advance(self._table_VV, self._state, ids_BT)
+        return loss
+
+    @property
+    def model(self) -> nnx.Embed:
+        """The table as a model, whose scores after a character are the row of that character."""
+        return nnx.Embed(V, V, embedding_init=lambda *_: self._table_VV, rngs=nnx.Rngs(0))

@@ -10,18 +10,10 @@ Schedule = Callable[[int | Int[Array, ""]], Float[Array, ""]]
 
 
 def warmup_cosine(peak: float, warmup_steps: int, decay_steps: int) -> Schedule:
-    """Warm-up, then a cosine.
-
-    The rate rises in a straight line from 1e-5 of the peak at step 0 to the peak at step `warmup_steps`. It falls by
-    half a cosine to a tenth of the peak at step `decay_steps`, and stays there.
-    """
+    """Warm-up, then half a cosine: the first curve of the page."""
     raise NotImplementedError
 
 
 def warmup_stable_decay(peak: float, warmup_steps: int, decay_start: int, decay_steps: int) -> Schedule:
-    """Warm-up, stable, decay.
-
-    The same warm-up. The rate stays at the peak until step `decay_start`. It falls in a straight line to a tenth of the
-    peak at step `decay_steps`, and stays there.
-    """
+    """Warm-up, stable, decay: the second curve of the page."""
     raise NotImplementedError

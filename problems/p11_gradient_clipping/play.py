@@ -8,7 +8,7 @@ import numpy as np
 import optax
 
 from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Lines
-from problems.stage.training import batches, by_optimizer, curve
+from problems.stage.training import batches, by_optimizer, curve, written
 
 TRAINS = True
 STEPS, BROKEN, TIMES = 120, 60, 300.0
@@ -25,8 +25,14 @@ def play(module: LearnerModule) -> Exhibits:
         return module.clip_by_global_norm(spike(step, gradients), MAX_NORM)[0]
 
     data = batches(STEPS)
-    yours = yield from curve("clipped by yours", by_optimizer(optax.sgd(RATE), clipped), data, STEPS)
-    bare = yield from curve("not clipped", by_optimizer(optax.sgd(RATE), spike), data, STEPS)
+    steps = {
+        "clipped by yours": by_optimizer(optax.sgd(RATE), clipped),
+        "not clipped": by_optimizer(optax.sgd(RATE), spike),
+    }
+    lines = []
+    for name, step in steps.items():
+        lines.append((yield from curve(name, step, data, STEPS)))
+    yours, bare = lines
     after, broken = (np.array(line.y)[np.array(line.x) > BROKEN] for line in (yours, bare))
     yield Lines(
         f"A batch whose gradients are {TIMES:.0f} times too large, at step {BROKEN}",
@@ -40,6 +46,7 @@ def play(module: LearnerModule) -> Exhibits:
         y="nats per character",
         log=True,
     )
+    yield written(steps, f"{STEPS - BROKEN} steps after the broken batch.")
     gradients = {"a": jnp.array([3.0, 4.0]), "b": jnp.array([[12.0, 0.0]])}
     cut, norm = module.clip_by_global_norm(gradients, MAX_NORM)
     numbers = (

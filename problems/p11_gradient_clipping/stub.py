@@ -8,8 +8,5 @@ from jaxtyping import Array, Float, PyTree
 def clip_by_global_norm(
     gradients: PyTree[Float[Array, "..."]], max_norm: float
 ) -> tuple[PyTree[Float[Array, "..."]], Float[Array, ""]]:
-    """The pair (gradients, scaled down to the norm `max_norm` if they are longer; their norm before clipping).
-
-    The norm is the length of all leaves together, as one vector.
-    """
+    """The pair (gradients, scaled down to the norm `max_norm` if they are longer; their norm before clipping)."""
     raise NotImplementedError

@@ -9,7 +9,7 @@ from flax import nnx
 
 from grader.exhibits import Bar, Bars, Exhibits, LearnerModule, Lines
 from problems.stage.programs import temporary_bytes
-from problems.stage.training import SmallStep, apart, batches, curve, loss_sum, small
+from problems.stage.training import SmallStep, apart, batches, curve, loss_sum, small, written
 
 TRAINS = True
 STEPS, PARTS, MAX_NORM, RATE = 100, 4, 1.0, 1e-2
@@ -33,8 +33,14 @@ def play(module: LearnerModule) -> Exhibits:
         return total / count, clip.update(jax.tree.map(lambda g: g / count, gradients), clip.init(parameters))[0]
 
     data = padded(batches(STEPS))
-    yours = yield from curve(f"yours, in {PARTS} parts", SmallStep(accumulated, optax.adam(RATE)), data, STEPS)
-    own = yield from curve("the whole batch at once", SmallStep(at_once, optax.adam(RATE)), data, STEPS)
+    steps = {
+        f"yours, in {PARTS} parts": SmallStep(accumulated, optax.adam(RATE)),
+        "the whole batch at once": SmallStep(at_once, optax.adam(RATE)),
+    }
+    lines = []
+    for name, step in steps.items():
+        lines.append((yield from curve(name, step, data, STEPS)))
+    yours, own = lines
     distance = apart(yours, own)
     yield Lines(
         f"Training with gradients that are accumulated over {PARTS} parts of each batch",
@@ -48,16 +54,17 @@ def play(module: LearnerModule) -> Exhibits:
         y="nats per character",
         log=True,
     )
+    yield written(steps, f"After {STEPS} steps. Both draw with the same random numbers.")
     graph, parameters = nnx.split(small())
     bars = []
     for parts in SPLITS:
 
-        def step(parameters: Any, ids_BT: jax.Array, parts: int = parts) -> Any:
+        def whole(parameters: Any, ids_BT: jax.Array, parts: int = parts) -> Any:
             return module.accumulated_gradients(
                 lambda p, ids: loss_sum(nnx.merge(graph, p), ids), parameters, ids_BT, parts, MAX_NORM
             )
 
-        bars.append(Bar(f"{parts} part{'s' * (parts > 1)}", temporary_bytes(step, parameters, data[0]) / 2**20))
+        bars.append(Bar(f"{parts} part{'s' * (parts > 1)}", temporary_bytes(whole, parameters, data[0]) / 2**20))
     yield Bars(
         "The temporary memory of your step",
         tuple(bars),

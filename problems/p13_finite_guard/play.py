@@ -8,7 +8,7 @@ import numpy as np
 import optax
 
 from grader.exhibits import Exhibits, LearnerModule, Lines, Table
-from problems.stage.training import batches, by_optimizer, curve
+from problems.stage.training import batches, by_optimizer, curve, written
 
 TRAINS = True
 STEPS, POISONED, RATE = 120, 60, 1e-2
@@ -23,8 +23,11 @@ def play(module: LearnerModule) -> Exhibits:
 
     data = batches(STEPS)
     guarded = by_optimizer(module.finite_guard(optax.adam(RATE)), poison)
-    yours = yield from curve("guarded by yours", guarded, data, STEPS)
-    bare = yield from curve("not guarded", by_optimizer(optax.adam(RATE), poison), data, STEPS)
+    steps = {"guarded by yours": guarded, "not guarded": by_optimizer(optax.adam(RATE), poison)}
+    lines = []
+    for name, step in steps.items():
+        lines.append((yield from curve(name, step, data, STEPS)))
+    yours, bare = lines
     alive = np.isfinite(yours.y).all()
     yield Lines(
         f"A batch whose gradients are not numbers, at step {POISONED}",
@@ -36,6 +39,7 @@ def play(module: LearnerModule) -> Exhibits:
         y="nats per character",
         log=True,
     )
+    yield written(steps, f"{STEPS - POISONED} steps after the bad batch. A model of NaN writes nothing.")
     state = guarded.state
     skipped = state.get("skipped") if isinstance(state, dict) else getattr(state, "skipped", None)
     tree = {"block": {"kernel": jnp.array([1.0, jnp.nan])}, "embed": jnp.ones(2), "head": jnp.array(jnp.inf)}

@@ -6,10 +6,7 @@ from jaxtyping import Int
 
 
 def tokenize(text: str, encoding: tiktoken.Encoding) -> Int[np.ndarray, "N"]:
-    """The ids of all stories in `text`, (N,), each followed by `encoding.eot_token`.
-
-    <|endoftext|> separates the stories. White space around a story is stripped, and empty stories are left out.
-    """
+    """The ids of all stories in `text`, (N,), each followed by the id of end-of-text."""
     raise NotImplementedError
 
 

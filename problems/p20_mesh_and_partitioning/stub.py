@@ -11,8 +11,7 @@ def make_mesh(data: int, model: int) -> Mesh:
 
 
 def partition_spec(path: str, shape: tuple[int, ...], mesh: Mesh) -> PartitionSpec:
-    """Returns how a parameter of MiniGPT is sharded. `path` is its dotted name. An axis that does not divide stays
-    whole."""
+    """Returns how a parameter of MiniGPT is sharded. `path` is its dotted name."""
     raise NotImplementedError
 
 

@@ -22,9 +22,9 @@ def shard_batch(token_ids: Int[Array, "B T"], mesh: Mesh) -> Int[Array, "B T"]:
     raise NotImplementedError
 
 
-@nnx.jit
+# Compiled, as in problem 08
 def sharded_train_step(
     model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
 ) -> Float[Array, ""]:
-    """Updates model and optimizer in place, and donates the old state. Returns the loss before the update, a scalar."""
+    """Updates model and optimizer in place. Returns the loss before the update, a scalar."""
     raise NotImplementedError

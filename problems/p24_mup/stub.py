@@ -20,5 +20,5 @@ class MupLM(nnx.Module):
 
 
 def mup_adam(learning_rate: float, d_model: int, base_d_model: int) -> optax.GradientTransformation:
-    """Adam with a rate for hidden kernels that falls with the width, so that one `learning_rate` serves all widths."""
+    """Adam with the rates of the page, so that one `learning_rate` serves all widths."""
     raise NotImplementedError

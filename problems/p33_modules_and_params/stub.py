@@ -10,7 +10,7 @@ class StoryScorer(nnx.Module):
     """A stack of layers with two heads, and a running mean of its inputs that is not trained."""
 
     def __init__(self, d_model: int, num_topics: int, num_layers: int, rngs: nnx.Rngs):
-        """Creates `mean`, `scale`, `layers` (an nnx.List) and `heads` (an nnx.Dict)."""
+        """Creates `mean`, `scale`, `layers` and `heads`."""
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "D"]) -> dict[str, Float[Array, "..."]]:

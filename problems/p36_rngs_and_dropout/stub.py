@@ -10,7 +10,7 @@ class Dropout(nnx.Module):
     """Sets numbers to 0 at random while training."""
 
     def __init__(self, rate: float, rngs: nnx.Rngs):
-        """Keeps the rate, a stream of keys of its own, and `deterministic`, which is False."""
+        """Keeps the rate, what its keys come from, and `deterministic`, which is False."""
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "*B D"]) -> Float[Array, "*B D"]:

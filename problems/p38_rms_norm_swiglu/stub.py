@@ -14,7 +14,7 @@ class RMSNorm(nnx.Module):
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "T D"]) -> Float[Array, "T D"]:
-        """Returns (T, D) in the dtype of x, float32 or bfloat16. The statistics are float32."""
+        """Returns (T, D) in the dtype of x, float32 or bfloat16."""
         raise NotImplementedError
 
 

@@ -27,7 +27,7 @@ class ModernGPT(nnx.Module):
         norm_epsilon: float,
         rngs: nnx.Rngs,
     ):
-        """Creates `embed`, `blocks` (an nnx.List of blocks with `norm1`, `attn`, `norm2` and `ff`) and `norm_f`."""
+        """Creates `embed`, `blocks` (each with `norm1`, `attn`, `norm2` and `ff`) and `norm_f`."""
         raise NotImplementedError
 
     def __call__(self, token_ids: Int[Array, "T"]) -> Float[Array, "T V"]:

@@ -11,7 +11,7 @@ def quantize(kernel: Float[Array, "D F"]) -> tuple[Int8[Array, "D F"], Float[Arr
 
 
 def int8_matmul(x: Float[Array, "T D"], codes: Int8[Array, "D F"], scale: Float[Array, "F"]) -> Float[Array, "T F"]:
-    """x times the kernel that `codes` and `scale` stand for, (T, F), computed from int8 numbers with int32 sums."""
+    """x times the kernel that `codes` and `scale` stand for, (T, F), computed from int8 numbers."""
     raise NotImplementedError
 
 

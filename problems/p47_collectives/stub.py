@@ -16,7 +16,7 @@ def tensor_parallel_mlp(
     b2: Float[Array, " D"],
     mesh: Mesh,
 ) -> Float[Array, "T D"]:
-    """relu(x w1 + b1) w2 + b2. The axis F is split over `model`; x and the result are replicated. One psum."""
+    """relu(x w1 + b1) w2 + b2. The axis F is split over `model`; x and the result are replicated."""
     raise NotImplementedError
 
 
@@ -28,7 +28,7 @@ def sequence_parallel_mlp(
     b2: Float[Array, " D"],
     mesh: Mesh,
 ) -> Float[Array, "T D"]:
-    """The same function. x and the result are split over `model` along T. One all_gather and one psum_scatter."""
+    """The same function. x and the result are split over `model` along T."""
     raise NotImplementedError
 
 
@@ -38,8 +38,7 @@ def data_parallel_gradient(
     token_ids: Int[Array, "B T"],
     mesh: Mesh,
 ) -> tuple[Float[Array, ""], PyTree]:
-    """The pair (mean loss over all targets of the batch, its gradients). B is split over `data`. One psum of the
-    gradients.
+    """The pair (mean loss over all targets of the batch, its gradients). B is split over `data`.
 
     `loss_sum(parameters, rows)` returns (sum of the losses, number of targets).
     """

@@ -19,7 +19,7 @@ def grpo_loss(
     clip_ratio: float,
     kl_weight: float,
 ) -> Float[Array, ""]:
-    """The mean over all sampled tokens of `kl_weight` times the KL estimate k3, minus the clipped gain.
+    """The loss of one batch of sampled tokens: `kl_weight` times the KL estimate k3, minus the clipped gain.
 
     new, old, base: (B, T). Log-probabilities of the tokens under the policy in training, the one that sampled them, and
     the one that training started from. sampled: (B, T). False for the prompt and the padding, where the other arrays

@@ -1,7 +1,7 @@
 """A model that is small enough to train while somebody watches, and its curves."""
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import optax
 from flax import nnx
 
 from grader.authoring import BadOutputError, described
-from grader.exhibits import Line, Progress
+from grader.exhibits import Line, Progress, Table
 from harness.data.pocket import stories
 from harness.model.gpt import GPT
 from harness.model.loss import token_loss
@@ -24,6 +24,14 @@ CONFIG = ModelConfig(
 EVERY = 5  # steps between two points of a curve
 Curve = Generator[Progress, None, Line]
 Step = Callable[[Any], Any]  # of a batch, to the loss before it
+
+
+class Trainer(Protocol):
+    """A step that trains a model of characters."""
+
+    @property
+    def model(self) -> nnx.Module:
+        """The model as it is now."""
 
 
 def small(seed: int = 0) -> GPT:
@@ -47,7 +55,7 @@ def batches(steps: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).permutation(windows).reshape(steps, B, T)
 
 
-def babble(model: GPT, seed: int = 0) -> str:
+def babble(model: nnx.Module, seed: int = 0) -> str:
     """A text of T characters that the model continues from "Once", at temperature 0.5. It ends early at a score that is
     no number."""
     prompt = b"Once"
@@ -62,6 +70,16 @@ def babble(model: GPT, seed: int = 0) -> str:
         odds_V = np.exp(logits_V - logits_V.max())
         ids_T[place] = rng.choice(V, p=odds_V / odds_V.sum())
     return printed(ids_T)
+
+
+def written(trainers: Mapping[str, Trainer], caption: str) -> Table:
+    """What the models of these trainers write, by name, each with the same random numbers."""
+    return Table(
+        "What each model writes, character by character",
+        ("", "after “Once”"),
+        tuple((name, babble(trainer.model)) for name, trainer in trainers.items()),
+        caption,
+    )
 
 
 def printed(ids_T: np.ndarray) -> str:
@@ -85,6 +103,7 @@ class SmallStep:
         self, gradients_of: Callable[..., Any], optimizer: optax.GradientTransformation, seed: int = 0
     ) -> None:
         graph, self._parameters = nnx.split(small(seed))
+        self._graph = graph
         self.state, self._count = optimizer.init(self._parameters), jnp.int32(0)
 
         @jax.jit
@@ -101,6 +120,11 @@ class SmallStep:
             self._parameters, self.state, self._count, batch
         )
         return loss
+
+    @property
+    def model(self) -> GPT:
+        """The model as it is now."""
+        return nnx.merge(self._graph, self._parameters)
 
 
 def by_optimizer(

@@ -9,6 +9,7 @@ const [form, prompt, story, say, place, likeliest] = ["form", "prompt", "story",
 const [sampleButton, more, stop, layer, head, map, attended] = ["sample", "more", "stop", "layer", "head", "map", "attended"].map(find);
 const sliders = ["temperature", "top_k", "top_p", "max_tokens"].map(find);
 const STRONGEST = 45; // percent of the accent color, which leaves the text readable
+const SHOWN = 10; // tokens that the model would rather have written, at most
 const BITS = 10; // of surprise, at which a token has the strongest color
 
 let tokens = []; // as the studio sends them, and their elements
@@ -94,7 +95,7 @@ function choose(index, focus = false) {
   if (focus) element.focus({ preventScroll: false });
   place.textContent = probability === null
     ? "The first token of a text is not predicted."
-    : `“${visible(text)}” had ${percent(probability)}. With these settings:`;
+    : `“${visible(text)}” had ${percent(probability)}. ${others.length < SHOWN ? `Only ${others.length} can be drawn here: temperature, top-k and top-p leave out all others.` : `The ${SHOWN} likeliest with these settings:`}`;
   likeliest.replaceChildren(...others.map(([id, text, p]) => {
     const item = document.createElement("li");
     const button = document.createElement("button");

@@ -29,14 +29,16 @@ def test_curves_of_the_reference_lie_on_those_of_optax(fork_server, word):
 
 
 def test_memory_falls_with_the_number_of_parts(fork_server):
-    _, memory = shown("12", fork_server)
+    _, texts, memory = shown("12", fork_server)
+    assert texts.rows[0][1] == texts.rows[1][1]
     values = [bar.value for bar in memory.bars]
     assert values == sorted(values, reverse=True)
     assert values[-1] < values[0] / 4
 
 
 def test_a_schedule_ends_at_a_tenth_and_training_ends_lower(fork_server):
-    rates, losses = shown("10", fork_server)
+    rates, losses, texts = shown("10", fork_server)
+    assert [len(row[1]) for row in texts.rows] == [48] * 3
     cosine, stable, harness = (np.array(line.y) for line in rates.lines)
     assert np.abs(cosine - harness).max() < 1e-5
     assert (stable[30:241] == stable.max()).all()
@@ -49,7 +51,8 @@ def test_a_schedule_ends_at_a_tenth_and_training_ends_lower(fork_server):
 def test_clipping_and_the_guard_save_a_run(fork_server):
     clipped, bare = shown("11", fork_server)[0].lines
     assert max(clipped.y[12:]) < 4 < max(bare.y[12:])
-    curves, skipped = shown("13", fork_server)
+    curves, texts, skipped = shown("13", fork_server)
+    assert [len(row[1]) for row in texts.rows] == [48, 4]
     guarded, bare = curves.lines
     assert np.isfinite(guarded.y).all()
     assert math.isnan(bare.y[-1])

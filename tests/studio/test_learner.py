@@ -297,6 +297,28 @@ def test_the_whole_course_is_seen_at_once(page: Page, studio: Server):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
+def test_borders_between_the_panes_move_and_stay_moved(problem: Page):
+    page = problem
+    width = lambda: page.locator("#page").bounding_box()["width"]  # noqa: E731
+    height = lambda: page.locator("#code").bounding_box()["height"]  # noqa: E731
+    before = width(), height()
+    page.get_by_role("separator", name="Width of the page").press("ArrowLeft")
+    border = page.get_by_role("separator", name="Height of the code")
+    box = border.bounding_box()
+    border.hover()
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 150)
+    page.mouse.up()
+    moved = width(), height()
+    assert moved[0] < before[0]
+    assert moved[1] == pytest.approx(before[1] + 150, abs=5)
+    page.reload()
+    assert (width(), height()) == pytest.approx(moved, abs=1)
+    border.dblclick()
+    page.get_by_role("separator", name="Width of the page").dblclick()
+    assert (width(), height()) == pytest.approx(before, abs=1)
+
+
 def test_keys_are_enough(page: Page, studio: Server):
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()

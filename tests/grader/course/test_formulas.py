@@ -17,7 +17,6 @@ PAGES = {
     "10": "cosine(s) = floor + (peak - floor) (1 + cos π s) / 2\nline(s) = floor + (peak - floor) (1 - s)",
     "11": "norm = √(Σ_leaves Σᵢ gᵢ²)    clipped = g · min(1, max_norm / norm)",
     "12": "ḡ = (Σⱼ₌₁ᵏ ∇ loss_sumⱼ) / (Σⱼ₌₁ᵏ countⱼ)",
-    "23": "operations per token = 3 · 2 (V D + L (4 D² + 2 T D + 2 D F))",
     "29": "pᵢ = e^(logitᵢ / temperature) / (Σⱼ e^(logitⱼ / temperature))",
     "31": "y = x W + bias + (α / r) x a b",
     "37": "θᵢ = position · base^(-2i/K)",
