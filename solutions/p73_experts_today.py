@@ -15,7 +15,7 @@ def route(
     scores_TE = jax.nn.sigmoid(x @ w)
     experts_Tk = jax.lax.top_k(scores_TE + bias, k)[1]
     chosen_Tk = jnp.take_along_axis(scores_TE, experts_Tk, axis=1)
-    return experts_Tk, chosen_Tk / (chosen_Tk.sum(axis=1, keepdims=True) + 1e-20)
+    return experts_Tk, chosen_Tk / (chosen_Tk.sum(axis=1, keepdims=True) + 1e-9)
 
 
 def update_bias(bias: Float[Array, "E"], counts: Int[Array, "E"], rate: float) -> Float[Array, "E"]:

@@ -110,16 +110,16 @@ def shapes(values: Mapping[str, Any]) -> dict[str, Any]:
 
 ROUTE_VALUES = {"entry": ROUTE, "wrt": ["x", "w", "bias"]}
 MOE_VALUES = {"entry": MOE, "wrt": ["x", "w", "bias", "w_in", "w_out", "shared_in", "shared_out"]}
-# The router, the shared expert and T k rows of experts take 0.83 of the reference's work, so this allows 1.4 times as
-# much. Tiles of 16 rows, and matrices copied once more, take 1.11 times the reference's. All experts for all tokens
-# take 2.9 times.
-WORK = Tolerance(rtol=0.166, atol=0.0, room=1.5)
+# The reference takes 1.198 times the work of the router, the shared expert and T k rows of experts, so this allows 1.4
+# times as much. Other correct programs, with tiles of 6 to 16 rows, take up to 1.33 times. All experts for all tokens
+# take 3.4 times.
+WORK = Tolerance(rtol=0.1687, atol=0.0, room=1.5)
 # A loop over tiles whose backward pass adds to the matrices of all experts takes 1.3 times the reference's work. All
 # experts for all tokens take 2.9 times.
 WORK_OF_BOTH = Tolerance(rtol=0.9, atol=0.0, room=2)
 # The reference copies the matrices of an expert for each tile of 8 rows. A copy for each choice has 6.4 times as many
 # numbers, and is the only fault that this check alone finds.
-ARRAYS = Tolerance(rtol=1.4, atol=0.0, room=2)
+ARRAYS = Tolerance(rtol=1.407, atol=0.0, room=2)
 
 
 def work(case: Case, difference: Difference) -> str:

@@ -12,7 +12,7 @@ def route(x, w, bias, k):
     p = jax.nn.sigmoid(logits)
     experts = jax.lax.top_k(p + jax.lax.stop_gradient(bias), k)[1]
     each = jnp.take_along_axis(p, experts, 1)
-    return experts, each * (1 / (each.sum(1) + 1e-20))[:, None]
+    return experts, each * (1 / (each.sum(1) + 1e-9))[:, None]
 
 
 def update_bias(bias, counts, rate):

@@ -10,7 +10,7 @@ def route(x, w, bias, k):
     scores = jax.nn.sigmoid(jnp.einsum("td,de->te", x, w))
     order = jnp.argsort(-(scores + bias), axis=-1, stable=True)[:, :k]
     chosen = jnp.where(jnp.arange(len(bias)) == order[:, :, None], scores[:, None], 0).sum(-1)
-    return order, chosen / (1e-20 + chosen.sum(-1, keepdims=True))
+    return order, chosen / (1e-9 + chosen.sum(-1, keepdims=True))
 
 
 def update_bias(bias, counts, rate):
