@@ -34,13 +34,13 @@ def moe(
     w: Float[Array, "D E"],
     bias: Float[Array, "E"],
     k: int,
-    w_in: Float[Array, "E D 2F"],
+    w_in: Float[Array, "E D 2*F"],
     w_out: Float[Array, "E F D"],
-    shared_in: Float[Array, "D 2M"],
+    shared_in: Float[Array, "D 2*M"],
     shared_out: Float[Array, "M D"],
 ) -> tuple[Float[Array, "T D"], Int[Array, "E"]]:
     """The shared expert plus the weighted experts of each token, and how many tokens chose each expert."""
-    (T, D), E, R = x.shape, len(bias), TILE
+    T, E, R = len(x), len(bias), TILE
     experts_Tk, weights_Tk = route(x, w, bias, k)
     expert_N, weight_N = experts_Tk.reshape(-1), weights_Tk.reshape(-1)  # N = T k choices: n is one of token n // k
     counts_E = jnp.bincount(expert_N, length=E)

@@ -19,7 +19,7 @@ ROOM = 1.25  # in problem 48, times the mean
 def play(module: LearnerModule) -> Exhibits:
     """The fullest expert while the bias changes, the tokens of all experts, the rows that are computed, a story."""
     ids_NT = np.stack([ids[:T] for ids in held_out(STORIES)])
-    x = jnp.concatenate([into_attention(ids, LAYER) for ids in ids_NT])
+    x = jax.vmap(lambda ids: into_attention(ids, LAYER))(ids_NT).reshape(STORIES * T, -1)
     w = uneven_router(x)
 
     def choose(bias: Any) -> np.ndarray:
@@ -70,7 +70,7 @@ def play(module: LearnerModule) -> Exhibits:
     )
     moved = [len(set(now) - set(then)) for now, then in zip(chosen[:T], first[:T], strict=True)]
     yield Story(
-        "Which tokens of a story got other experts by the bias",
+        "Which tokens of a story got other experts because of the bias",
         tuple(Token(token(each), None, int(count)) for each, count in zip(ids_NT[0], moved, strict=True)),
         f"{sum(count == 0 for count in moved)} of {T} tokens kept both of their experts.",
         kinds=("both kept", "one changed", "both changed"),

@@ -22,9 +22,9 @@ def moe(
     w: Float[Array, "D E"],
     bias: Float[Array, "E"],
     k: int,
-    w_in: Float[Array, "E D 2F"],
+    w_in: Float[Array, "E D 2*F"],
     w_out: Float[Array, "E F D"],
-    shared_in: Float[Array, "D 2M"],
+    shared_in: Float[Array, "D 2*M"],
     shared_out: Float[Array, "M D"],
 ) -> tuple[Float[Array, "T D"], Int[Array, "E"]]:
     """Returns the output (T, D), and how many tokens chose each expert, (E,). Every choice is computed."""
