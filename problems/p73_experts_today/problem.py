@@ -19,7 +19,7 @@ def tokens(sizes: Mapping[str, int], rng: Any, bias: Any = None) -> dict[str, An
     w = (2 * rng.standard_normal((D, E)) / D**0.5).astype("float32")
     bias = (0.3 * rng.standard_normal(E) if bias is None else bias).astype("float32")
     x = np.zeros((T, D), "float32")
-    unclear = np.ones(T, bool)
+    unclear: Any = np.ones(T, bool)
     while unclear.any():
         x[unclear] = rng.standard_normal((unclear.sum(), D))
         sums = np.sort(1 / (1 + np.exp(-(x @ w).astype(float))) + bias)[:, ::-1]
