@@ -1,4 +1,4 @@
-"""The references of problems 37 to 40, a modern model, agree with independent code."""
+"""The references of problems 37 to 40 and 73, a modern model, agree with independent code."""
 
 import sys
 
@@ -125,3 +125,61 @@ def test_modern_gpt_equals_that_of_the_harness():
     theirs.ff2.kernel[...] = stack(lambda block: block.ff.down_proj.kernel[...])
     ids = jnp.array([3, 1, 4, 1, 5, 0, 2, 6])
     np.testing.assert_allclose(model(ids), oracle(ids), rtol=1e-4, atol=1e-4)
+
+
+def test_experts_of_today_equal_a_loop_over_their_choices():
+    """In float64, with a bias by which half of the experts are chosen by every token, and nobody is dropped."""
+    from p73_experts_today import moe
+
+    rng, (T, D, E, k, F, M) = np.random.default_rng(0), (19, 4, 6, 3, 5, 7)
+    shapes = (T, D), (D, E), (E, D, 2 * F), (E, F, D), (D, 2 * M), (M, D)
+    x, w, w_in, w_out, shared_in, shared_out = (rng.standard_normal(shape) for shape in shapes)
+    bias = np.array([2.0, 0.1, 3.0, -0.2, 4.0, 0.0])
+    scores = 1 / (1 + np.exp(-x @ w))
+
+    def expert(row, both, down):
+        gate, up = np.split(row @ both, 2)
+        return (gate / (1 + np.exp(-gate)) * up) @ down
+
+    expected = np.array([expert(row, shared_in, shared_out) for row in x])
+    for t, row in enumerate(scores):
+        for e in (0, 2, 4):
+            expected[t] += row[e] / row[[0, 2, 4]].sum() * expert(x[t], w_in[e], w_out[e])
+    matrices = map(jnp.float32, (w_in, w_out, shared_in, shared_out))
+    out, counts = moe(jnp.float32(x), jnp.float32(w), jnp.float32(bias), k, *matrices)
+    assert counts.tolist() == [T, 0, T, 0, T, 0]
+    close(out, expected)
+
+
+@pytest.mark.oracle
+def test_experts_of_today_are_those_of_transformers():
+    """A layer of DeepSeek-V3 with random numbers: one group, and a factor that the last matrices take over."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from p73_experts_today import moe, route
+    from transformers import DeepseekV3Config
+    from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3MoE
+
+    config = DeepseekV3Config(
+        hidden_size=12, moe_intermediate_size=7, n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=2,
+        n_group=1, topk_group=1, routed_scaling_factor=2.5, norm_topk_prob=True,
+    )  # fmt: skip
+    config._experts_implementation = "eager"
+    torch.manual_seed(0)
+    theirs = DeepseekV3MoE(config).eval()
+    for parameter in theirs.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    theirs.gate.e_score_correction_bias.copy_(torch.randn(8) * 0.2)
+    x = torch.randn(1, 30, 12)
+    with torch.no_grad():
+        expected, (_, their_weights, their_experts) = theirs(x)[0], theirs.gate(x)
+    state = {name: jnp.asarray(value.numpy()) for name, value in theirs.state_dict().items()}
+    rows, w, bias = jnp.asarray(x[0].numpy()), state["gate.weight"].T, state["gate.e_score_correction_bias"]
+    shared = [state[f"shared_experts.{name}_proj.weight"].T for name in ("gate", "up", "down")]
+    w_in, w_out = (jnp.swapaxes(state[f"experts.{name}_proj"], 1, 2) for name in ("gate_up", "down"))
+    out, counts = moe(rows, w, bias, 3, w_in, 2.5 * w_out, jnp.hstack(shared[:2]), shared[2])
+    close(out, expected.numpy())
+    assert counts.tolist() == np.bincount(their_experts.numpy().ravel(), minlength=8).tolist()
+    experts, weights = route(rows, w, bias, 3)
+    order, their_order = np.argsort(experts, axis=1), np.argsort(their_experts.numpy(), axis=1)
+    close(np.take_along_axis(weights, order, 1), np.take_along_axis(their_weights.numpy(), their_order, 1) / 2.5)

@@ -1,4 +1,5 @@
-"""What the plays of problems 17 to 28, 33 to 36, 43 to 52 and 66 to 70 show: what is true, and what wrong files do."""
+"""What the plays of problems 17 to 28, 33 to 36, 43 to 52, 66 to 70 and 73 show: what is true, and what wrong files
+do."""
 
 from collections.abc import Callable
 
@@ -128,6 +129,11 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
     "62": lambda shown: lines(shown[0])["share of the variance"][-1] < 0.25 and len(shown[2].rows) >= 6,
     "46": lambda shown: lines(shown[0])["after 5 steps"][48] > 0.5 and lines(shown[1])["your Muon"][-1] < 2,
     "48": lambda shown: bars(shown[0]) == [pytest.approx(1, abs=1e-3)] and lines(shown[1])["error"][-1] < 0.3,
+    "73": lambda shown: (
+        lines(shown[0])["with your updates"][0] > 2
+        and max(bars(shown[1])) < 1.2
+        and "Yours computes all" in shown[2].caption
+    ),
 }
 
 # These train for up to a minute.
@@ -248,6 +254,17 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "router not normalized": (
         "48", "        weights_Tk = weights_Tk / weights_Tk.sum(axis=1, keepdims=True)\n", "",
         lambda shown: "do not sum to 1" in shown[0].caption,
+    ),
+    "rows dropped": (
+        "73", "counts_E = jnp.bincount(expert_N, length=E)",
+        "counts_E = jnp.bincount(expert_N, length=E)\n    chosen_NE = jax.nn.one_hot(expert_N, E, dtype=int)\n    "
+            "rank_N = jnp.sum((jnp.cumsum(chosen_NE, axis=0) - 1) * chosen_NE, axis=1)\n    "
+            "weight_N = jnp.where(rank_N < 5 * T * k // (4 * E), weight_N, 0)",
+        lambda shown: "Your layer loses" in shown[2].caption,
+    ),
+    "sign of the update": (
+        "73", "jnp.mean(counts) - counts", "counts - jnp.mean(counts)",
+        lambda shown: "still has" in shown[0].caption and max(bars(shown[1])) > 3,
     ),
     "the norm of one part": (
         "69", 'jnp.sqrt(jax.lax.psum(jnp.sum(jnp.square(gradient_n)), '

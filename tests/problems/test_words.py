@@ -54,6 +54,8 @@ pytestmark = pytest.mark.fast
         ("46", "memory of the state", "carried_bytes", (), "7", "parameters and state take 7 bytes; 3 are allowed"),
         ("48", "only the chosen experts run", "work", (), "7", "the forward pass executes 7 scalar operations; 3 are "
             "allowed"),
+        ("73", "balance after 200 steps", "fullest", (), "7", "after 200 steps, the fullest expert has 7 times the "
+            "mean; 3 are allowed"),
         ("49", "blocks sent to neighbors only", "exchanged.turns", (), "7",
          "`ppermute` sends as much as 7 turns of all keys and values, expected at most 3"),
         ("63", "memory of one step", "program.temporary_bytes", (), "7",

@@ -31,6 +31,10 @@ STYLES = ROOT / "tests" / "problems" / "styles"
             "p48_scan_for_places", "fits = place < C", "fits = place <= C", "jnp.where((place_N <= C)",
             marks=pytest.mark.thorough,
         ),
+        pytest.param(
+            "p73_places_counted", "stop_gradient(score) + bias", "stop_gradient(score) - bias",
+            "jax.lax.top_k(scores_TE - bias", marks=pytest.mark.thorough,
+        ),
     ],
 )  # fmt: skip
 def test_the_idea_is_named(grade: Grade, tmp_path, style: str, right: str, wrong: str, edit: str):
