@@ -110,6 +110,14 @@ def evaluations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**sizes, "evaluations": EVALUATIONS, "seed": int(rng.integers(1, 1 << 30))}
 
 
+def winner_in_words(case: Case, wrong: Difference) -> str:
+    """A sentence on a wrong winner of a vote."""
+    if wrong.path.endswith("won"):
+        none, some = "`majority` returned None", "`majority` returned an answer"
+        return f"{none}; an answer must win" if wrong.got == "0" else f"{some}; expected None"
+    return f"`majority` returned {wrong.got}, expected {wrong.expected}"
+
+
 def end_in_words(case: Case, wrong: Difference) -> str:
     """A sentence on a wrong part of an interval."""
     part = wrong.path.rpartition(".")[2]
@@ -128,11 +136,16 @@ def coverage_in_words(case: Case, wrong: Difference) -> str:
 
 
 def number(name: str, points: int, entry: str, cases: str) -> Check:
-    return Check(name, points, "counting", {"entry": entry}, "number", cases, tolerance=DIGITS, calls=(entry,))
+    return Check(
+        name, points, "counting", {"entry": entry}, "number", cases, tolerance=DIGITS, calls=(entry,),
+        in_words=lambda _, wrong: f"`{entry}` returned {wrong.got}, expected {wrong.expected}",
+    )  # fmt: skip
 
 
 def vote(name: str, points: int, cases: str) -> Check:
-    return Check(name, points, "voting", leaves="vote", cases=cases, tolerance=DIGITS, calls=(VOTE,))
+    return Check(
+        name, points, "voting", leaves="vote", cases=cases, tolerance=DIGITS, calls=(VOTE,), in_words=winner_in_words
+    )
 
 
 def interval(name: str, points: int, cases: str) -> Check:

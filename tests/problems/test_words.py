@@ -92,6 +92,13 @@ pytestmark = pytest.mark.fast
          "in the compiled program, `psum` produces 7 bytes on each device, expected 3"),
         ("47", "tensor-parallel collectives", "output", (), "7",
          "`output` is 7, expected 3; a program is measured only if its values are right"),
+        ("80", "pass@k", "number", (), "7", "`pass_at_k` returned 7, expected 3"),
+        ("80", "vote", "vote.won", (), "0", "`majority` returned None; an answer must win"),
+        ("80", "vote", "vote.answer", (), "7", "`majority` returned 7, expected 3"),
+        ("80", "interval", "interval.low", (), "7", "the lower end is 7, expected 3"),
+        ("80", "coverage", "coverage.width", (), "7", "your intervals are 7 wide in the mean, expected 3"),
+        ("80", "coverage", "coverage.share", (), "7", "in 2,000 simulated evaluations, the share of your intervals "
+            "that hold the true difference is 7, expected 3"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_in_the_words_of_the_problem(number, check, path, index, got, sentence):
