@@ -42,18 +42,19 @@ def comparing(subject: Subject, case: Case) -> Reading:
 def covering(subject: Subject, case: Case) -> Reading:
     """The share of intervals that hold the true difference, over simulated evaluations, and their mean width."""
     values: Any = case.values
-    rng, P = np.random.default_rng(values["seed"]), values["G"] * values["together"]
-    groups = np.repeat(np.arange(values["G"]), values["together"])
+    rng, count, G = np.random.default_rng(values["seed"]), values["evaluations"], values["G"]
+    groups = np.repeat(np.arange(G), values["together"])
+    ease = rng.uniform(0.25, 0.7, (count, G))[:, groups] + rng.uniform(-0.05, 0.05, (count, len(groups)))
+    gain = ADVANTAGE + rng.uniform(-SPREAD, SPREAD, (count, G))[:, groups]
+    of_a, of_b = (
+        (rng.random((*ease.shape, values[name])) < (ease + sign * gain / 2)[..., None]).astype("float64")
+        for name, sign in (("A", 1), ("B", -1))
+    )
     held, width = 0, 0.0
-    for _ in range(values["evaluations"]):
-        ease = rng.uniform(0.25, 0.7, values["G"])[groups] + rng.uniform(-0.05, 0.05, P)
-        gain = ADVANTAGE + rng.uniform(-SPREAD, SPREAD, values["G"])[groups]
-        a = rng.random((P, values["A"])) < (ease + gain / 2)[:, None]
-        b = rng.random((P, values["B"])) < (ease - gain / 2)[:, None]
-        _, low, high = _interval(subject, a.astype("float64"), b.astype("float64"), groups.copy())
+    for a, b in zip(of_a, of_b, strict=True):
+        _, low, high = _interval(subject, a, b, groups.copy())
         held += low <= ADVANTAGE <= high
         width += high - low
-    count = values["evaluations"]
     return Reading({"coverage.share": np.float64(held / count), "coverage.width": np.float64(width / count)})
 
 
