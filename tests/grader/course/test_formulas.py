@@ -39,6 +39,7 @@ PAGES = {
     "61": "‖ W R ‖ / (‖ W ‖ ‖ R ‖)",
     "62": "g - (g · w) w",
     "70": "soft = τ² Σᵥ pᵥ (ln pᵥ - ln qᵥ)",
+    "78": "seconds = max(operations / flops, bytes / bandwidth)",
     "80": "pass@k = 1 - C(n - c, k) / C(n, k)",
 }
 
