@@ -69,14 +69,19 @@ MESHES = {
 QUESTIONS = (*PRODUCTS, *RATES, *MESHES)
 
 
+def short(number: float) -> float:
+    """A number with three digits, as data sheets have them."""
+    return float(f"{number:.3g}")
+
+
 def device(sizes: Mapping[str, int], rng: Any) -> dict[str, float]:
     """A machine that does `intensity` operations in the time in which it moves a byte."""
     flops = float(rng.integers(20, 900)) * 1e12
-    bandwidth = flops / sizes.get("intensity", 100)
-    link = bandwidth / float(rng.integers(4, 9))
+    bandwidth = short(flops / sizes.get("intensity", 100))
+    link = short(bandwidth / float(rng.integers(4, 9)))
     return {
         "flops": flops, "bandwidth": bandwidth, "memory": 1e18, "link": link,
-        "network_bits": link * float(rng.integers(2, 6)), "node": int(sizes.get("node", 4)),
+        "network_bits": short(link * float(rng.integers(2, 6))), "node": int(sizes.get("node", 4)),
     }  # fmt: skip
 
 
@@ -126,7 +131,7 @@ def crowded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     layer = 2 * D * K * (values["num_heads"] + values["kv_heads"]) + values["experts"] * D * values["d_ff"] * 3
     weights = (L * layer + values["vocab_size"] * D) * values["weight_bits"] / 8
     cache = values["batch"] * values["context"] * values["kv_heads"] * K * L * values["cache_bits"] / 4
-    return {**values, "memory": float(round((weights + cache) * sizes["percent"] / 100))}
+    return {**values, "memory": short((weights + cache) * sizes["percent"] / 100)}
 
 
 def training(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -135,8 +140,8 @@ def training(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     data, tensor = sizes["data"], sizes["tensor"]
     batch = data * int(rng.integers(2, 5))
     tokens = batch * sizes["context"]
-    machine["link"] = machine["flops"] * data * values["weight_bits"] / 16 / tokens * 100 / sizes["percent"]
-    machine["network_bits"] = machine["link"] * 4
+    machine["link"] = short(machine["flops"] * data * values["weight_bits"] / 16 / tokens * 100 / sizes["percent"])
+    machine["network_bits"] = short(machine["link"] * 4)
     return {**values, "batch": batch, "context": sizes["context"], "data": data, "tensor": tensor, **machine}
 
 
@@ -146,8 +151,8 @@ def choosing(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     devices, batch = sizes["devices"], sizes["devices"] * sizes["quarters"] // 4
     # With three quarters, `tensor` must be 4 or more.
     machine, values = device(sizes, rng), model({**sizes, "G": 4} if sizes["quarters"] == 3 else sizes, rng)
-    machine["link"] = machine["flops"] * devices / (batch * sizes["context"] * sizes.get("slow", 1))
-    machine["network_bits"] = machine["link"] * 2
+    machine["link"] = short(machine["flops"] * devices / (batch * sizes["context"] * sizes.get("slow", 1)))
+    machine["network_bits"] = short(machine["link"] * 2)
     return {**values, "batch": batch, "context": sizes["context"], "devices": devices, **machine}
 
 
@@ -233,8 +238,7 @@ PROBLEM = Problem(
             crowded, {**SMALL, "batch": (3,), "context": (800,), "percent": (95, 140, 10), "intensity": (100,)}, draws=4
         ),
         "crowded experts": Cases(
-            crowded, {**SMALL, **EXPERTS, "batch": (3,), "context": (20,), "percent": (70, 140, 10), "intensity": (100,)},
-            draws=4,
+            crowded, {**SMALL, **EXPERTS, "batch": (3,), "context": (20,), "percent": (70, 140, 10)}, draws=4,
         ),
         # As large as the largest open models, but for odd sizes.
         "large": Cases(
