@@ -14,7 +14,7 @@ def pass_at_k(n: int, c: Int[np.ndarray, "P"], k: int) -> float:
 
 
 def majority(answers: Sequence[int | None]) -> int | None:
-    """The answer that most samples give; the first of several to appear. None is no answer."""
+    """The answer that most samples give; the first of several to appear. None stands for a missing answer."""
     raise NotImplementedError
 
 
