@@ -114,7 +114,7 @@ def winner_in_words(case: Case, wrong: Difference) -> str:
     """A sentence on a wrong winner of a vote."""
     if wrong.path.endswith("won"):
         none, some = "`majority` returned None", "`majority` returned an answer"
-        return f"{none}; an answer must win" if wrong.got == "0" else f"{some}; expected None"
+        return f"{none}, expected an answer" if wrong.got == "0" else f"{some}, expected None"
     return f"`majority` returned {wrong.got}, expected {wrong.expected}"
 
 

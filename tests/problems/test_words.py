@@ -99,7 +99,7 @@ pytestmark = pytest.mark.fast
          "decision 10: The best mesh for Llama 8B, 2,048 texts of 4,096 tokens, 64 devices? Your functions say: "
          "data = 7; expected: data = 3"),
         ("80", "pass@k", "number", (), "7", "`pass_at_k` returned 7, expected 3"),
-        ("80", "vote", "vote.won", (), "0", "`majority` returned None; an answer must win"),
+        ("80", "vote", "vote.won", (), "0", "`majority` returned None, expected an answer"),
         ("80", "vote", "vote.answer", (), "7", "`majority` returned 7, expected 3"),
         ("80", "interval", "interval.low", (), "7", "the lower end is 7, expected 3"),
         ("80", "coverage", "coverage.width", (), "7", "your intervals are 7 wide in the mean, expected 3"),
