@@ -219,8 +219,11 @@ PROBLEM = Problem(
     ),
     cases={
         "products": Cases(
-            product, {"M": (3, 1, 700), "C": (5, 512), "N": (7, 640), "bits": (16, 4, 32), "intensity": (1, 40, 200)},
+            product, {"M": (3, 1, 700), "C": (5, 512), "N": (7, 640), "bits": (16, 8, 32), "intensity": (1, 40, 200)},
             draws=6, covers=("one",),
+        ),
+        "four bits": Cases(
+            product, {"M": (3, 1), "C": (5, 512), "N": (7, 640), "bits": (4,), "intensity": (200,)}, draws=2
         ),
         "additions": Cases(addition, {"M": (3, 900), "N": (5, 70), "bits": (16, 8), "intensity": (150,)}, draws=2),
         "collectives": Cases(
@@ -281,6 +284,7 @@ PROBLEM = Problem(
     },
     checks=(
         operation("seconds of a product", 2, "products"),
+        operation("numbers of four bits", 1, "four bits"),
         operation("seconds of an addition", 1, "additions"),
         operation("seconds of sending", 2, "collectives"),
         operation("one device sends nothing", 1, "one device"),
