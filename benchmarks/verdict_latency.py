@@ -49,7 +49,7 @@ WITHOUT_JAX = (("list",), ("--help",), ("next",), ("show", "06"))
 
 
 def each_problem(run: Run) -> None:
-    """Times each problem once, since 70 of them even out."""
+    """Times each problem once, since so many even out."""
     floor, ratios = min(seconds(IMPORT) for _ in range(3)), []
     for problem in catalog.problems()[: 1 if run.smoke else None]:
         command = [*GRADE, "problem", problem.label, str(catalog.solution_path(problem))]

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from grader.course import catalog
 from grader.course.scaffold import TEMPLATE
 from tests.conftest import ROOT, Grade
 
@@ -42,6 +43,18 @@ def test_links_resolve():
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert "://" in link or (page.parent / link).exists(), (page.name, link)
+
+
+def test_the_table_of_the_parts_names_their_problems():
+    listed: dict[str, list[int]] = {}
+    for problem in catalog.problems():
+        listed.setdefault(catalog.part_of(problem), []).append(problem.number)
+    rows = re.findall(r"^\| (.+?) \| ([\d, to]+) \| .+ \|$", LEARN.partition("## The problems")[2], re.MULTILINE)
+    ranges = {title: [re.findall(r"\d+", each) for each in numbers.split(",")] for title, numbers in rows}
+    assert {
+        title: [number for ends in some for number in range(int(ends[0]), int(ends[-1]) + 1)]
+        for title, some in ranges.items()
+    } == {title: sorted(numbers) for title, numbers in listed.items()}
 
 
 @pytest.mark.parametrize(

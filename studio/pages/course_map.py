@@ -78,16 +78,16 @@ def course_map(request: Request) -> Response:
     parts: dict[str, list[Node]] = {}
     for node in nodes:
         parts.setdefault(catalog.part_of(node.problem), []).append(node)
-    following = next((node for node in nodes if node.is_next), None)
+    following, listed = next((node for node in nodes if node.is_next), None), _tasks(studio)
     values = {
         "paths": paths.every(),
         "chosen": studio.space.path,
         "parts": parts,
         "next": following,
         "instead": studio.space.instead_of(following.problem) if following else None,
-        "columns": max(map(len, parts.values())),
+        "columns": max(len(row) + len(listed.get(part, ())) for part, row in parts.items()),
         "done": {part: sum(node.standing.passed for node in nodes) for part, nodes in parts.items()},
-        "tasks": _tasks(studio),
+        "tasks": listed,
         "edges": _edges({node.problem.number: node for node in nodes}),
         "facts": _facts(studio, nodes),
         "due": len(reminders.due_memories(studio.space)),

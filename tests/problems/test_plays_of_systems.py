@@ -1,5 +1,4 @@
-"""What the plays of problems 17 to 28, 33 to 36, 43 to 52, 66 to 70 and 73 show: what is true, and what wrong files
-do."""
+"""What the plays of systems, kernels, serving and the inside of a model show: what is true, and what wrong files do."""
 
 from collections.abc import Callable
 

@@ -94,6 +94,19 @@ pytestmark = pytest.mark.fast
          "in the compiled program, `psum` produces 7 bytes on each device, expected 3"),
         ("47", "tensor-parallel collectives", "output", (), "7",
          "`output` is 7, expected 3; a program is measured only if its values are right"),
+        ("78", "seconds of a product", "operation.seconds", (), "7", "`seconds` returned 7 s, expected 3 s"),
+        ("78", "rate of a batch", "number", (), "7", "`decode_rate` returned 7, expected 3"),
+        ("78", "best mesh", "mesh", (1,), "7", "`tensor` of the best mesh is 7, expected 3"),
+        ("78", "twelve decisions", "decisions", (9,), "7",
+         "decision 10: The best mesh for Llama 8B, 2,048 texts of 4,096 tokens, 64 devices? Your functions say: "
+         "data = 7; expected: data = 3"),
+        ("80", "pass@k", "number", (), "7", "`pass_at_k` returned 7, expected 3"),
+        ("80", "vote", "vote.won", (), "0", "`majority` returned None, expected an answer"),
+        ("80", "vote", "vote.answer", (), "7", "`majority` returned 7, expected 3"),
+        ("80", "interval", "interval.low", (), "7", "the lower end is 7, expected 3"),
+        ("80", "coverage", "coverage.width", (), "7", "your intervals are 7 wide in the mean, expected 3"),
+        ("80", "coverage", "coverage.share", (), "7", "in 2,000 simulated evaluations, the share of your intervals "
+            "that hold the true difference is 7, expected 3"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_in_the_words_of_the_problem(number, check, path, index, got, sentence):

@@ -81,7 +81,7 @@ def test_from_a_wrong_idea_to_a_pass(problem: Page, studio: Server):
 
 
 def test_a_cold_page_is_switched_to_the_whole_and_back(page: Page, studio: Server):
-    page.goto(f"{studio.base}/problems/52")
+    page.goto(f"{studio.base}/problems/62")
     pitfalls, hint = page.locator("#page h2", has_text="Pitfalls"), page.locator("#hint")
     expect(page.locator("#page h2", has_text="Formulas")).to_be_visible()
     expect(pitfalls).to_have_count(0)
@@ -275,7 +275,7 @@ def test_nothing_stands_in_the_way_of_a_screen_reader(browser: Browser, studio: 
         page.get_by_role("tab", name="Reference").click()
         expect(page.locator("#reference .cm-content")).to_be_visible()
         found += axe(page)
-        page.goto(f"{studio.base}/problems/52")
+        page.goto(f"{studio.base}/problems/62")
         found += axe(page)
         page.set_viewport_size({"width": 390, "height": 844})
         found += axe(page)

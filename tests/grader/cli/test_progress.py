@@ -81,15 +81,15 @@ def test_every_problem_that_a_misconception_names_exists():
 
 
 def test_a_cold_page_has_a_way_to_the_whole_and_a_whole_one_to_the_cold(grade: Grade, space: Workspace):
-    drafts = catalog.find("52")
-    cold = grade("show", "52").out
+    drafts = catalog.find("62")
+    cold = grade("show", "62").out
     assert "## Formulas" in cold
-    assert "`grade show 52 --whole` shows all of it" in cold
+    assert "`grade show 62 --whole` shows all of it" in cold
     assert not any(words in cold for words in ("## Pitfalls", "Predict", "hints"))
-    assert "## Pitfalls" in grade("show", "52", "--whole").out
+    assert "## Pitfalls" in grade("show", "62", "--whole").out
     assert "## Pitfalls" not in grade("show", "07", "--cold").out
     space.remember(drafts, verdict="PASS", score=drafts.points)
-    assert "## Pitfalls" in grade("show", "52").out, "it has passed"
+    assert "## Pitfalls" in grade("show", "62").out, "it has passed"
 
 
 def test_reset(grade: Grade, space: Workspace):
