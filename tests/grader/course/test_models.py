@@ -47,4 +47,4 @@ def test_the_command_says_what_a_learner_knows(grade: Grade):
     shown = grade("models", "gpt-oss").out
     assert "`grade show 39` teaches it." in shown.replace("\n", " ")
     wrong = grade("models", "gptoss")
-    assert (wrong.code, wrong.err) == (2, "Error: There is no model 'gptoss'. Did you mean 'gpt-oss'?\n")
+    assert (wrong.code, wrong.err) == (2, "grade: There is no model 'gptoss'. Did you mean 'gpt-oss'?\n")
