@@ -16,7 +16,8 @@ NONE = -10
 
 
 def activations(sizes: Mapping[str, int], rng: Any, **layer: Any) -> dict[str, Any]:
-    """Activations (T, D) and a layer of H = G · R heads of width K. `layer` sets other switches than those of Qwen3."""
+    """Activations (T, D) and a layer of H = G · R heads of width K, with a norm and a window that hides nothing. `layer`
+    sets other switches."""
     values = {
         "d_model": sizes["D"],
         "num_heads": sizes["G"] * sizes["R"],
@@ -25,11 +26,11 @@ def activations(sizes: Mapping[str, int], rng: Any, **layer: Any) -> dict[str, A
         "scale": round(1.3 * sizes["K"] ** -0.5, 3),
         "bias": False,
         "qk_norm": "w",
-        "norm_epsilon": 0.05,
+        "norm_epsilon": round(rng.uniform(0.03, 0.1), 3),
         "sinks": False,
         "rope_base": round(rng.uniform(60, 160), 1),
         "pairing": "halves",
-        "window": None,
+        "window": sizes["T"] + 2,
         "chunk": None,
         **layer,
     }
@@ -43,7 +44,7 @@ def everything(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def without_positions(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A layer that neither rotates nor normalizes, whose positions see only their own chunk."""
-    return activations(sizes, rng, qk_norm=None, rope_base=None, chunk=sizes["C"])
+    return activations(sizes, rng, qk_norm=None, rope_base=None, window=None, chunk=sizes["C"])
 
 
 def loud(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -65,7 +66,7 @@ def file(kind: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "num_attention_heads": sizes["G"] * sizes["R"],
         "num_hidden_layers": L,
         "num_key_value_heads": sizes["G"],
-        "rms_norm_eps": 0.03,
+        "rms_norm_eps": round(rng.uniform(0.03, 0.1), 3),
         "rope_theta": round(rng.uniform(60, 160), 1),
         "vocab_size": sizes["V"],
     }
@@ -138,10 +139,12 @@ def of_layer(case: Case, wrong: Difference) -> str:
     return f"`{name}` of layer {layer} is {decoded(wrong.got)}, expected {decoded(wrong.expected)}"
 
 
+# Correct programs differ by 4e-6 in a gradient through the norm, and by 2e-6 after three layers.
+DEEP = Tolerance(rtol=1e-4, atol=1e-4)
 # Scores of 100 are rounded to 1e-5, and so is the logarithm of a weight.
 LOUD = Tolerance(rtol=1e-3, atol=1e-3)
 # One shape for most cases: each new one is compiled. D, H · K and G · K differ.
-SHAPE = {"T": (7,), "D": (13,), "G": (2,), "R": (3,), "K": (4,), "W": (3,), "C": (3,)}
+SHAPE = {"T": (7,), "D": (13,), "G": (2,), "R": (3,), "K": (4,), "W": (3,), "C": (3, 4)}
 TINY = {"T": (9,), "D": (10,), "G": (2,), "R": (2,), "K": (6,), "W": (4,), "V": (13,), "L": (3,)}
 # Every how many layers the kind changes: unlike in the files of the hub.
 EVERY = {"qwen3": 1, "gemma3_text": 2, "gpt_oss": 3, "llama4_text": 3}
@@ -158,11 +161,11 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(activations, SHAPE, draws=1),
         "everything": Cases(everything, SHAPE, draws=1),
-        "without positions": Cases(without_positions, SHAPE, draws=1),
+        "without positions": Cases(without_positions, {**SHAPE, "G": (1,)}, draws=1, covers=("coprime",)),
         "loud": Cases(loud, SHAPE, draws=1),
         "window of 512": Cases(
             everything,
-            {"T": (601,), "D": (3,), "G": (1,), "R": (1,), "K": (2,), "W": (512,)}, draws=1, covers=("coprime", "one")
+            {"T": (601,), "D": (3,), "G": (1,), "R": (1,), "K": (2,), "W": (512,)}, draws=1, covers=("one",)
         ),
         **{name: Cases(partial(file, kind), {**TINY, "n": (EVERY[kind],)}, draws=1, show=shown) for name, kind in LAYOUTS.items()},
         "hub": Cases(hub, {"model": tuple(range(len(HUB)))}, draws=len(HUB), show=shown),
@@ -173,7 +176,7 @@ PROBLEM = Problem(
         causality(ATTENTION, argument="x", points=1),
         *output_and_gradient(
             ATTENTION, wrt="parameters", points=(2, 1), cases="everything",
-            names=("norm, sinks and window", "norm, sinks and window, gradient")
+            names=("norm, sinks and window", "norm, sinks and window, gradient"), tolerance=DEEP,
         ),
         output(ATTENTION, points=1, name="no positions, in chunks", cases="without positions"),
         Check(
@@ -185,6 +188,6 @@ PROBLEM = Problem(
             for name in LAYOUTS
         ),
         exact("files of the hub", 1, "reading", "layers", cases="hub", in_words=of_layer, calls=(SWITCHES,)),
-        *(Check(f"logits of {name}", 1, "checkpoint", leaves="model", cases=name) for name in LAYOUTS),
+        *(Check(f"logits of {name}", 1, "checkpoint", leaves="model", cases=name, tolerance=DEEP) for name in LAYOUTS),
     ),
 )  # fmt: skip
