@@ -82,7 +82,7 @@ class Attention(nnx.Module):
 def switches(config: Mapping[str, Any], i: int) -> dict[str, Any]:
     """The switches of layer i, from the fields of a `config.json` of Qwen3, Gemma 3, gpt-oss or Llama 4."""
     layer = {
-        "scale": config["head_dim"] ** -0.5,
+        "scale": config.get("query_pre_attn_scalar", config["head_dim"]) ** -0.5,
         "bias": config["attention_bias"],
         "qk_norm": None,
         "norm_epsilon": config["rms_norm_eps"],
@@ -96,7 +96,7 @@ def switches(config: Mapping[str, Any], i: int) -> dict[str, Any]:
     if kind == "qwen3":
         layer["qk_norm"] = "w"
     elif kind == "gemma3_text":
-        layer |= {"qk_norm": "1 + w", "scale": config["query_pre_attn_scalar"] ** -0.5}
+        layer["qk_norm"] = "1 + w"
         if (i + 1) % config["sliding_window_pattern"] != 0:
             layer |= {"window": config["sliding_window"], "rope_base": config["rope_local_base_freq"]}
     elif kind == "gpt_oss":

@@ -56,8 +56,9 @@ def loud(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def file(kind: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """The fields of a `config.json`, as JSON, and token ids (T,) for a checkpoint of that layout."""
-    L, n = sizes["L"], sizes["n"]
+    """The fields of a `config.json`, as JSON, and token ids (T,) for a checkpoint of that layout. Its layers are not in
+    the order of the files of the hub."""
+    L = sizes["L"]
     config = {
         "model_type": kind,
         "attention_bias": kind == "gpt_oss",
@@ -75,15 +76,13 @@ def file(kind: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     elif kind == "gemma3_text":
         config |= {
             "query_pre_attn_scalar": sizes["K"] + 3, "rope_local_base_freq": round(rng.uniform(10, 30), 1),
-            "sliding_window": sizes["W"], "sliding_window_pattern": n,
+            "sliding_window": sizes["W"], "sliding_window_pattern": 2,
         }  # fmt: skip
     elif kind == "gpt_oss":
-        kinds = ["sliding_attention", "full_attention"]
-        config |= {"layer_types": [kinds[(i + 1) % n == 0] for i in range(L)], "sliding_window": sizes["W"]}
+        config |= {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": sizes["W"]}
     else:
         config |= {
-            "attention_chunk_size": sizes["W"], "no_rope_layers": [int((i + 1) % n != 0) for i in range(L)],
-            "use_qk_norm": True,
+            "attention_chunk_size": sizes["W"], "no_rope_layers": [0, 1], "use_qk_norm": True,
         }  # fmt: skip
     return {"config": json.dumps(config), "token_ids": rng.integers(0, sizes["V"], sizes["T"]).astype("int32")}
 
@@ -139,15 +138,13 @@ def of_layer(case: Case, wrong: Difference) -> str:
     return f"`{name}` of layer {layer} is {decoded(wrong.got)}, expected {decoded(wrong.expected)}"
 
 
-# Correct programs differ by 4e-6 in a gradient through the norm, and by 2e-6 after three layers.
+# Correct programs differ by 4e-6 in a gradient through the norm, and by 2e-6 after a few layers.
 DEEP = Tolerance(rtol=1e-4, atol=1e-4)
 # Scores of 100 are rounded to 1e-5, and so is the logarithm of a weight.
 LOUD = Tolerance(rtol=1e-3, atol=1e-3)
 # One shape for most cases: each new one is compiled. D, H · K and G · K differ.
 SHAPE = {"T": (7,), "D": (13,), "G": (2,), "R": (3,), "K": (4,), "W": (3,), "C": (3, 4)}
-TINY = {"T": (9,), "D": (10,), "G": (2,), "R": (2,), "K": (6,), "W": (4,), "V": (13,), "L": (3,)}
-# Every how many layers the kind changes: unlike in the files of the hub.
-EVERY = {"qwen3": 1, "gemma3_text": 2, "gpt_oss": 3, "llama4_text": 3}
+TINY = {"T": (9,), "D": (10,), "G": (2,), "R": (2,), "K": (6,), "W": (4,), "V": (13,)}
 LAYOUTS = {"Qwen3": "qwen3", "Gemma 3": "gemma3_text", "gpt-oss": "gpt_oss", "Llama 4": "llama4_text"}
 
 PROBLEM = Problem(
@@ -167,15 +164,15 @@ PROBLEM = Problem(
             everything,
             {"T": (601,), "D": (3,), "G": (1,), "R": (1,), "K": (2,), "W": (512,)}, draws=1, covers=("one",)
         ),
-        **{name: Cases(partial(file, kind), {**TINY, "n": (EVERY[kind],)}, draws=1, show=shown) for name, kind in LAYOUTS.items()},
+        **{name: Cases(partial(file, kind), {**TINY, "L": (1 if kind == "qwen3" else 2,)}, draws=1, show=shown) for name, kind in LAYOUTS.items()},
         "hub": Cases(hub, {"model": tuple(range(len(HUB)))}, draws=len(HUB), show=shown),
     },
     checks=(
         parameters(ATTENTION, points=1, initial=("q_norm", "k_norm"), cases="everything"),
-        *output_and_gradient(ATTENTION, wrt="parameters", points=(2, 1)),
+        output(ATTENTION, points=2),
         causality(ATTENTION, argument="x", points=1),
         *output_and_gradient(
-            ATTENTION, wrt="parameters", points=(2, 1), cases="everything",
+            ATTENTION, wrt="parameters", points=(2, 2), cases="everything",
             names=("norm, sinks and window", "norm, sinks and window, gradient"), tolerance=DEEP,
         ),
         output(ATTENTION, points=1, name="no positions, in chunks", cases="without positions"),

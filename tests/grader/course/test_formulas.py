@@ -39,6 +39,7 @@ PAGES = {
     "61": "‖ W R ‖ / (‖ W ‖ ‖ R ‖)",
     "62": "g - (g · w) w",
     "70": "soft = τ² Σᵥ pᵥ (ln pᵥ - ln qᵥ)",
+    "71": "weightₜₛ = e^(scoreₜₛ) / (e^(zₕ) + Σᵣ e^(scoreₜᵣ))",
 }
 
 
