@@ -37,7 +37,12 @@ def play(module: LearnerModule) -> Exhibits:
             layer.sinks[...] = jnp.ones(1)
         return np.asarray(layer(jnp.asarray(rows)))
 
-    switched = {"none": {}, "sink of 1": {"sinks": True}, "window of 4": {"window": 4}, "chunks of 4": {"chunk": 4}}
+    switched: dict[str, dict[str, Any]] = {
+        "none": {},
+        "sink of 1": {"sinks": True},
+        "window of 4": {"window": 4},
+        "chunks of 4": {"chunk": 4},
+    }
     maps = {name: weights(**switches) for name, switches in switched.items()}
     sums, seen = {name: one.sum(axis=1) for name, one in maps.items()}, maps["window of 4"] > 1e-6
     gone = 1 - sums["sink of 1"]
@@ -51,8 +56,8 @@ def play(module: LearnerModule) -> Exhibits:
         if np.abs(gone).max() < 1e-3
         else f"Your window of 4 shows row {T - 1} {int(seen[-1].sum())} positions."
         if seen[-1].sum() != 4
-        else f"The sink takes {gone[0]:.0%} of row 0, which has nothing else to look at, and {gone[-1]:.0%} of the last "
-        "row. A window slides with the row. Chunks stand still.",
+        else f"The sink takes {gone[0]:.0%} of row 0, which has nothing else to look at, and {gone[-1]:.0%} of the "
+        "last row. A window slides with the row. Chunks stand still.",
         meaning="weight",
     )
     free = np.array([weights(2.0**times).max(axis=1).mean() for times in DOUBLED])
@@ -88,8 +93,8 @@ def play(module: LearnerModule) -> Exhibits:
         "Six files of the hub, by your switches",
         ("model", "near", "reach", "bases", "norm", "scale"),
         tuple(table),
-        "Layers that see only nearby positions, and how far. The 27B divides by √168 although its heads are 128 wide, and Maverick "
-        "has no QK-norm although it shares its class with Scout."
+        "Layers that see only nearby positions, and how far. The 27B divides by √168 although its heads are 128 wide, "
+        "and Maverick has no QK-norm although it shares its class with Scout."
         if right
         else "The layers that see only nearby positions are not as many as these models have.",
     )

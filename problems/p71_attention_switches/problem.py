@@ -16,8 +16,10 @@ NONE = -10
 
 
 def activations(sizes: Mapping[str, int], rng: Any, **layer: Any) -> dict[str, Any]:
-    """Activations (T, D) and a layer of H = G · R heads of width K, with a norm and a window that hides nothing. `layer`
-    sets other switches."""
+    """Activations (T, D), and a layer of H = G · R heads of width K with a norm and a window that hides nothing.
+
+    `layer` sets other switches.
+    """
     values = {
         "d_model": sizes["D"],
         "num_heads": sizes["G"] * sizes["R"],
@@ -87,7 +89,9 @@ def file(kind: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"config": json.dumps(config), "token_ids": rng.integers(0, sizes["V"], sizes["T"]).astype("int32")}
 
 
-def _named(kind: str, L: int, D: int, H: int, G: int, K: int, base: float, epsilon: float, **more: Any) -> dict[str, Any]:
+def _named(
+    kind: str, L: int, D: int, H: int, G: int, K: int, base: float, epsilon: float, **more: Any
+) -> dict[str, Any]:
     """The fields of a file of the hub that concern its attention."""
     return {
         "model_type": kind, "num_hidden_layers": L, "hidden_size": D, "num_attention_heads": H,
@@ -138,8 +142,9 @@ def of_layer(case: Case, wrong: Difference) -> str:
     return f"`{name}` of layer {layer} is {decoded(wrong.got)}, expected {decoded(wrong.expected)}"
 
 
-# Correct programs differ by 4e-6 in a gradient through the norm, and by 2e-6 after a few layers.
-DEEP = Tolerance(rtol=1e-4, atol=1e-4)
+# Correct programs differ by 2e-6 after a few layers, and by 9e-6 in a gradient through the norm: factors of 2 for
+# queries and keys make large scores.
+DEEP, STEEP = Tolerance(rtol=1e-4, atol=1e-4), Tolerance(rtol=3e-4, atol=3e-4)
 # Scores of 100 are rounded to 1e-5, and so is the logarithm of a weight.
 LOUD = Tolerance(rtol=1e-3, atol=1e-3)
 # One shape for most cases: each new one is compiled. D, H · K and G · K differ.
@@ -164,7 +169,10 @@ PROBLEM = Problem(
             everything,
             {"T": (601,), "D": (3,), "G": (1,), "R": (1,), "K": (2,), "W": (512,)}, draws=1, covers=("one",)
         ),
-        **{name: Cases(partial(file, kind), {**TINY, "L": (1 if kind == "qwen3" else 2,)}, draws=1, show=shown) for name, kind in LAYOUTS.items()},
+        **{
+            name: Cases(partial(file, kind), {**TINY, "L": (1 if kind == "qwen3" else 2,)}, draws=1, show=shown)
+            for name, kind in LAYOUTS.items()
+        },
         "hub": Cases(hub, {"model": tuple(range(len(HUB)))}, draws=len(HUB), show=shown),
     },
     checks=(
@@ -173,7 +181,7 @@ PROBLEM = Problem(
         causality(ATTENTION, argument="x", points=1),
         *output_and_gradient(
             ATTENTION, wrt="parameters", points=(2, 2), cases="everything",
-            names=("norm, sinks and window", "norm, sinks and window, gradient"), tolerance=DEEP,
+            names=("norm, sinks and window", "norm, sinks and window, gradient"), tolerance=STEEP,
         ),
         output(ATTENTION, points=1, name="no positions, in chunks", cases="without positions"),
         Check(

@@ -1,6 +1,5 @@
 """Groups as an axis of their own, a sink as part of the log of the sum, and a table of functions for the files."""
 
-import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax.scipy.special import logsumexp
