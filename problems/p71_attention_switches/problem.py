@@ -142,7 +142,7 @@ def of_layer(case: Case, wrong: Difference) -> str:
     return f"`{name}` of layer {layer} is {decoded(wrong.got)}, expected {decoded(wrong.expected)}"
 
 
-# Correct programs differ by 2e-6 after a few layers, and by 9e-6 in a gradient through the norm: factors of 2 for
+# Correct programs differ by 2e-6 after a few layers or in sums of 512 terms, and by 9e-6 in a gradient through the norm: factors of 2 for
 # queries and keys make large scores.
 DEEP, STEEP = Tolerance(rtol=1e-4, atol=1e-4), Tolerance(rtol=3e-4, atol=3e-4)
 # Scores of 100 are rounded to 1e-5, and so is the logarithm of a weight.
@@ -187,7 +187,7 @@ PROBLEM = Problem(
         Check(
             "large scores and sinks", 1, "with_sinks", leaves="output", cases="loud", tolerance=LOUD, calls=(ATTENTION,)
         ),
-        output(ATTENTION, points=1, name="a window of 512", cases="window of 512"),
+        output(ATTENTION, points=1, name="a window of 512", cases="window of 512", tolerance=DEEP),
         *(
             exact(f"switches of {name}", 1, "reading", "layers", cases=name, in_words=of_layer, calls=(SWITCHES,))
             for name in LAYOUTS
