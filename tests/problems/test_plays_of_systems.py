@@ -158,6 +158,11 @@ LONG: dict[str, Callable[[Shown], bool]] = {
     "70": lambda shown: (
         np.subtract(*(y[-1] for y in lines(shown[1]).values())) < -0.05 and "the rest belongs" in shown[0].caption
     ),
+    "71": lambda shown: (
+        "takes 77% of row 0" in shown[0].caption
+        and "does not matter" in shown[1].caption
+        and [row[1] for row in shown[2].rows] == ["0 of 28", "22 of 26", "52 of 62", "12 of 24", "36 of 48", "36 of 48"]
+    ),
     "51": lambda shown: np.mean(lines(shown[1])["reward"][-3:]) > 0.6 and lines(shown[2])["KL divergence"][-1] > 0.01,
 }
 
@@ -249,6 +254,22 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "the ring turns the other way": (
         "49", "(device + 1) % devices", "(device - 1) % devices",
         lambda shown: "not those of plain attention" in shown[1].caption,
+    ),
+    "a sink that takes nothing": (
+        "71", "jax.nn.softmax(scores_HTS, axis=-1)[:, :, :T]", "jax.nn.softmax(scores_HTS[:, :, :T], axis=-1)",
+        lambda shown: "takes nothing" in shown[0].caption,
+    ),
+    "a window of one position more": (
+        "71", "distance_TS < self.window", "distance_TS <= self.window",
+        lambda shown: "shows row 11 5 positions" in shown[0].caption,
+    ),
+    "a norm that only halves": (
+        "71", "jax.lax.rsqrt(jnp.mean(x**2, axis=-1, keepdims=True) + self.norm_epsilon)", "0.5",
+        lambda shown: "still depend" in shown[1].caption,
+    ),
+    "no_rope_layers read as it is called": (
+        "71", 'if config["no_rope_layers"][i]:', 'if not config["no_rope_layers"][i]:',
+        lambda shown: "not as many" in shown[2].caption,
     ),
     "router not normalized": (
         "48", "        weights_Tk = weights_Tk / weights_Tk.sum(axis=1, keepdims=True)\n", "",
