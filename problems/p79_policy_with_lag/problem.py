@@ -174,6 +174,12 @@ def probability_in_words(case: Case, difference: Difference) -> str:
     )
 
 
+def values(entry: str, name: str, points: int, leaves: str = "", cases: str = "tokens", **more: Any) -> Check:
+    """A check of a result and of its gradients with respect to the log-probabilities that it depends on."""
+    wrt = ["old", "sampler"] if entry == WEIGHTS else ["new", "old", "sampler"]
+    return Check(name, points, "values", {"entry": entry, "wrt": wrt}, leaves, cases, traced=True, **more)
+
+
 LEARNING = {
     "clip_low": LOW, "clip_high": HIGH, "max_weight": 8.0, "kl_weight": 0.5, "learning_rate": 2.0, "updates": 80,
 }  # fmt: skip
@@ -181,9 +187,6 @@ LEARNING = {
 # to update, and what a biased loss learns is off by 0.01 or more.
 LEARNED = Tolerance(rtol=0.0, atol=1e-3)
 SIZES, TEXTS, ONE = {"B": (3, 4), "T": (8, 11)}, {"B": (5, 7), "T": (8, 11)}, {"B": (1,), "T": (8, 11)}
-WEIGHT_OPTIONS = {"entry": WEIGHTS, "wrt": ["old", "sampler"]}
-LOSS_OPTIONS = {"entry": LOSS, "wrt": ["new", "old", "sampler"]}
-KL_OPTIONS = {"entry": KL, "wrt": ["new", "old", "sampler"]}
 CONSTANT = (
     "Only `new` has a gradient here. What the gradient reaches through `old` and `sampler` trains the weight, not the "
     "policy: use `jax.lax.stop_gradient`."
@@ -222,25 +225,22 @@ PROBLEM = Problem(
         "bandit of texts": Cases(bandit_of_texts, {}, draws=1),
     },
     checks=(
-        Check("weights of tokens", 2, "values", WEIGHT_OPTIONS, "output", "tokens"),
-        Check("weights of texts", 2, "values", WEIGHT_OPTIONS, "output", "texts"),
-        Check(
-            "weights are constants", 1, "values", WEIGHT_OPTIONS, "gradient", "tokens", tolerance=EXACT,
-            advice=CONSTANT,
-        ),
-        Check("loss of tokens", 2, "values", LOSS_OPTIONS, "output", "tokens"),
-        Check("gradient of tokens", 1, "values", LOSS_OPTIONS, "gradient", "tokens", advice=CONSTANT),
-        Check("loss of texts", 2, "values", LOSS_OPTIONS, "output", "texts"),
-        Check("gradient of texts", 1, "values", LOSS_OPTIONS, "gradient", "texts", advice=CONSTANT),
-        Check("long texts", 1, "values", LOSS_OPTIONS, "output", "long"),
-        Check("padding can hold anything", 1, "values", LOSS_OPTIONS, cases="wild", advice=ANYTHING),
-        Check("an empty text among others", 1, "values", LOSS_OPTIONS, cases="wild texts", advice=ANYTHING),
-        Check("no sampled token gives 0", 1, "values", LOSS_OPTIONS, cases="empty"),
-        Check("no text gives 0", 1, "values", LOSS_OPTIONS, cases="empty texts"),
-        Check("KL loss", 2, "values", KL_OPTIONS, "output", "tokens"),
-        Check("gradient of the KL loss", 2, "values", KL_OPTIONS, "gradient", "tokens", advice=CONSTANT),
-        Check("padding of the KL loss", 1, "values", KL_OPTIONS, cases="wild", advice=ANYTHING),
-        Check("KL loss of nothing is 0", 1, "values", KL_OPTIONS, cases="empty"),
+        values(WEIGHTS, "weights of tokens", 2, "output"),
+        values(WEIGHTS, "weights of texts", 2, "output", "texts"),
+        values(WEIGHTS, "weights are constants", 1, "gradient", tolerance=EXACT, advice=CONSTANT),
+        values(LOSS, "loss of tokens", 2, "output"),
+        values(LOSS, "gradient of tokens", 1, "gradient", advice=CONSTANT),
+        values(LOSS, "loss of texts", 2, "output", "texts"),
+        values(LOSS, "gradient of texts", 1, "gradient", "texts", advice=CONSTANT),
+        values(LOSS, "long texts", 1, "output", "long"),
+        values(LOSS, "padding can hold anything", 1, cases="wild", advice=ANYTHING),
+        values(LOSS, "an empty text among others", 1, cases="wild texts", advice=ANYTHING),
+        values(LOSS, "no sampled token gives 0", 1, cases="empty"),
+        values(LOSS, "no text gives 0", 1, cases="empty texts"),
+        values(KL, "KL loss", 2, "output"),
+        values(KL, "gradient of the KL loss", 2, "gradient", advice=CONSTANT),
+        values(KL, "padding of the KL loss", 1, cases="wild", advice=ANYTHING),
+        values(KL, "KL loss of nothing is 0", 1, cases="empty"),
         output(REWARDS, points=2, name="penalized rewards", cases="tokens"),
         output(REWARDS, points=1, name="padding of the rewards", cases="wild"),
         Check(
