@@ -82,23 +82,23 @@ def gap(module: LearnerModule) -> Table:
     rows = []
     for place in (*order[: -SHOWN - 1 : -1], *order[:SHOWN]):
         row, t = np.unravel_index(place, gap_BT.shape)
-        before = "".join(token(each) for each in ids_BT[row, max(0, t - 4) : t + 1]).strip()
+        before = "".join(token(each) for each in ids_BT[row, max(0, t - 2) : t + 1]).strip()
         odds = (f"{float(jnp.exp(each[row, t])):.1%}" for each in (sampler_BT, old_BT))
         rows.append((f"… {before}", token(ids_BT[row, t + 1]).strip(), *odds, f"{weights_BT[row, t]:.2f}"))
     true_BT = np.minimum(np.exp(gap_BT), MOST)
     texts_B, true_B = texts_BT.max(axis=1), np.minimum(np.exp(gap_BT.sum(axis=1)), MOST)
     if np.abs(np.where(sampled_BT, weights_BT - true_BT, 0.0)).max() < 1e-3 and np.abs(texts_B - true_B).max() < 1e-3:
         said = (
-            f"Most weights are near 1. In a text their logarithms add up: the {ROWS} texts weigh from "
+            f"Most of your weights are near 1. In a text, their logarithms add up: the {ROWS} texts weigh from "
             f"{texts_B.min():.2f} to {texts_B.max():.2f}."
         )
     else:
         said = "Your weights are not the trainer's probability divided by the server's, truncated."
     return Table(
-        "A server with weights of four bits has written, and the trainer disagrees most here",
+        "A server with parameters of four bits has written. Here the trainer disagrees most",
         ("text so far", "token", "server", "trainer", "your weight"),
         tuple(rows),
-        f"Both have the same weights, but the server rounds them. {said}",
+        f"Both have the same parameters, but the server rounds them. {said}",
     )
 
 

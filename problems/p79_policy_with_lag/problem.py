@@ -8,7 +8,6 @@ from grader.problem import EXACT, Case, Cases, Check, Difference, Entry, Problem
 
 WEIGHTS, LOSS, KL, REWARDS = "sampler_weights", "policy_loss", "kl_loss", "penalized_rewards"
 NEAR, FAR = 0.08, 0.6  # log-ratios inside and outside of the clipping range
-LOW, HIGH = 0.2, 0.28
 GAPS = (-0.7, -0.2, 0.2, 0.9)  # of the log-probabilities of trainer and sampler; the last one is truncated
 
 
@@ -63,8 +62,8 @@ def rollouts(sizes: Mapping[str, int], rng: Any, kind: str = "token") -> dict[st
         "advantages": (signs * rng.uniform(0.4, 1.6, B)).astype("float32"),
         "rewards": rng.uniform(0.0, 1.0, B).astype("float32"),
         "kind": kind,
-        "clip_low": LOW,
-        "clip_high": HIGH,
+        "clip_low": round(rng.uniform(0.15, 0.22), 3),
+        "clip_high": round(rng.uniform(0.26, 0.35), 3),
         "max_weight": round(rng.uniform(1.5, 1.8), 3),
         "kl_weight": 0.4,
     }  # fmt: skip
@@ -181,7 +180,7 @@ def values(entry: str, name: str, points: int, leaves: str = "", cases: str = "t
 
 
 LEARNING = {
-    "clip_low": LOW, "clip_high": HIGH, "max_weight": 8.0, "kl_weight": 0.5, "learning_rate": 2.0, "updates": 80,
+    "clip_low": 0.2, "clip_high": 0.28, "max_weight": 8.0, "kl_weight": 0.5, "learning_rate": 2.0, "updates": 80,
 }  # fmt: skip
 # The rewards and the scores of a bandit are drawn a little differently each time. Errors of rounding shrink from update
 # to update, and what a biased loss learns is off by 0.01 or more.
@@ -196,7 +195,7 @@ ANYTHING = (
     "a mask after it comes too late, because infinity times 0 is NaN. A row without a sampled token counts nowhere."
 )
 BIASED = (
-    "The policy learns, but not what it is paid for: the mean of your gradients is not the gradient of the reward minus "
+    "The policy learns, but not what it is paid for: the mean of your gradients is not the gradient of the reward less "
     "`kl_weight` times KL(policy‖base). Compare the weights, and the gradient of the KL term, with the page."
 )
 

@@ -1,4 +1,4 @@
-"""What the plays of problems 17 to 28, 33 to 36, 43 to 52, 66 to 70 and 79 show: what is true, and what wrong files do."""
+"""What the plays of problems 17 to 28, 33 to 36, 43 to 52, 66 to 70 and 79 show: truths, and what wrong files do."""
 
 from collections.abc import Callable
 
