@@ -116,6 +116,13 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         and shown[0].text.endswith(".")
         and "keep their odds" in shown[3].caption
     ),
+    "79": lambda shown: (
+        len(shown) == 4
+        and "weigh from" in shown[0].caption
+        and "Both reach it" in shown[1].caption
+        and all(equal_bars(exhibit, 1e-2) for exhibit in shown[2:])
+        and lines(shown[1])["without knowing the server"][-1] < lines(shown[1])["KL in the loss"][-1] - 0.1
+    ),
     # These train.
     "19": lambda shown: (
         shown[0].rows[0][2] == "" and lines(shown[2])["float32, as yours are"][-1] < lines(shown[2])["bfloat16"][-1] < 3
@@ -300,6 +307,12 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "70", "jax.lax.top_k(jax.nn.log_softmax(teacher_logits / temperature), k)",
         "(lambda x: (jax.nn.log_softmax(x[0] / temperature), x[1]))(jax.lax.top_k(teacher_logits, k))",
         lambda shown: "as if no other token" in shown[0].caption,
+    ),
+    "k3 without the ratio": (
+        "79", "kl = ratio * (jnp", "kl = (jnp",
+        lambda shown: "Not both reach it" in shown[1].caption
+        and not equal_bars(shown[2], 1e-2)
+        and equal_bars(shown[3], 1e-2),
     ),
     "a bound that is far too small": (
         "45", "return from_kernel_TF + from_x_TF", "return from_kernel_TF / "
