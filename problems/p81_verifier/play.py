@@ -11,22 +11,22 @@ from problems.p81_verifier.programs import FAMILIES, TASKS, expected
 SECONDS, UPDATES, RATE = 0.15, 60, 1.0
 # How often a policy writes these before training: honest work is rare, and so are tricks.
 ANSWERS = (
-    ("the right number", "1/2", 0.1, True),
-    ("the right number, in another form", "0.50", 0.1, True),
-    ("a wrong number", "2", 0.7, False),
-    ("two numbers", "1/2 or 2", 0.04, False),
-    ("a longer number", "0.51", 0.03, False),
-    ("all numbers", "0 0.5 1 1/2 2 3", 0.03, False),
+    ("the right number", "0.5", 0.02, True),
+    ("the right number, in another form", "1/2", 0.02, True),
+    ("a wrong number", "2", 0.81, False),
+    ("two numbers", "0.5 or 2", 0.05, False),
+    ("a longer number", "0.51", 0.05, False),
+    ("all numbers", "0 0.5 1 1.5 2 3", 0.05, False),
 )
 TRUTH, TASK = "0.5", "squares"
 TESTS = [([numbers], expected(TASK, [numbers])) for numbers in ([12, 34], [56, 7, 8], [9, 10, 11])]
 PROGRAMS = (
-    ("is right", 0.1, True),
-    ("prints on its way", 0.1, True),
-    ("is wrong", 0.69, False),
-    ("leaves with os._exit(0)", 0.03, False),
+    ("is right", 0.02, True),
+    ("prints on its way", 0.01, True),
+    ("is wrong", 0.85, False),
+    ("leaves with os._exit(0)", 0.05, False),
     ("says that all is well and leaves", 0.03, False),
-    ("returns an int that equals everything", 0.03, False),
+    ("returns an int that equals everything", 0.02, False),
     ("prints every text of the program that runs it", 0.01, False),
     ("loops before `solve`", 0.01, False),
 )
@@ -57,10 +57,11 @@ def table(title: str, rows: Sequence[tuple[str, str]], paid: Sequence[bool], hon
     wrong = sum(one != other for one, other in zip(paid, honest, strict=True))
     words = {(True, True): "paid", (False, False): "not paid", (True, False): "paid, and wrong",
              (False, True): "not paid, though right"}  # fmt: skip
+    decided = (words[pair] for pair in zip(paid, honest, strict=True))
     return Table(
         title,
         ("it", "text", "your verifier"),
-        tuple((name, text[:60], words[each, right]) for (name, text), each, right in zip(rows, paid, honest, strict=True)),
+        tuple((name, text[:60], word) for (name, text), word in zip(rows, decided, strict=True)),
         "It pays for all that is right, and for nothing else."
         if not wrong
         else f"It decides {wrong} of {len(rows)} otherwise than it should.",

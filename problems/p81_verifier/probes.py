@@ -128,7 +128,7 @@ def _execute(program: Path, main: types.ModuleType, codes: list[int]) -> None:
 def verifying(subject: Subject, case: Case) -> Reading:
     """For each answer, whether it is taken for right."""
     pairs = ast.literal_eval(str(case.values["pairs"]))
-    return Reading({"right": np.array([_decision(subject, "verify", *pair) for pair in pairs])})
+    return Reading({"right": np.array([_decision(subject, "verify", *pair) for pair in pairs], np.int32)})
 
 
 @eager
@@ -140,7 +140,7 @@ def judging(subject: Subject, case: Case) -> Reading:
         runner = Runner(seconds)
         right.append(_decision(subject, "run_tests", code, tests, seconds, runner.run))
         late.append(runner.late)
-    return Reading({"programs.right": np.array(right), "programs.late": np.array(late)})
+    return Reading({"programs.right": np.array(right, np.int32), "programs.late": np.array(late, np.int32)})
 
 
 def _decision(subject: Subject, name: str, *arguments: Any) -> bool:

@@ -76,12 +76,15 @@ def written(over: int, under: int, rng: Any) -> str:
     grouped = [f"{whole}", f"{whole:,}", f"{whole:,}".replace(",", "\u202f")][rng.integers(3)]
     decimals = f".{rest * 1000 // under:03}" + "0" * int(rng.integers(3))
     factor = int(rng.integers(1, 4))
-    return sign + [
-        grouped + decimals,
-        f"{abs(over) * factor}/{under * factor}",
-        rf"\frac{{{abs(over)}}}{{{under}}}",
-        f"{abs(over) * (1000 // under)}e-3",
-    ][rng.integers(4)]
+    return (
+        sign
+        + [
+            grouped + decimals,
+            f"{abs(over) * factor}/{under * factor}",
+            rf"\frac{{{abs(over)}}}{{{under}}}",
+            f"{abs(over) * (1000 // under)}e-3",
+        ][rng.integers(4)]
+    )
 
 
 def random_answers(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:

@@ -183,7 +183,8 @@ EQUALITY: tuple[tuple[Any, ...], ...] = (
     ("returns an int that equals everything", alone("class Yes(int):\n    def __eq__(self, other):\n        return "
         "True\n    __hash__ = int.__hash__\n\n\ndef solve(*arguments):\n    return Yes(7)"), *COUNTS),
     ("returns a list that equals everything", alone("class Yes(list):\n    def __eq__(self, other):\n        return "
-        "True\n    def __ne__(self, other):\n        return False\n\n\ndef solve(*arguments):\n    return Yes()"), "sorted"),
+        "True\n    def __ne__(self, other):\n        return False\n\n\ndef solve(*arguments):\n    return Yes()"),
+        "sorted"),
     ("returns a str that equals everything", alone("class Yes(str):\n    def __eq__(self, other):\n        return "
         "True\n    __hash__ = str.__hash__\n\n\ndef solve(*arguments):\n    return Yes('?')"), "backwards"),
     ("replaces all, any, zip and len", alone("import builtins\nbuiltins.all = builtins.any = lambda *a: True\n"
