@@ -48,7 +48,8 @@ def play(module: LearnerModule) -> Exhibits:
     yield learned("programs", shares, paid, honest)
     final = policy(shares, paid)[-1]
     bars = tuple(Bar(name, last, first) for (name, first, _), last in zip(PROGRAMS, final, strict=True))
-    yield Bars("What the policy writes", bars, "share", "Whatever was paid for shares what the rest had.",
+    caption = "What was not paid for is gone. Of what was, the most frequent has grown fastest."
+    yield Bars("What the policy writes", bars, "share", caption,
                names=("after training", "before"))  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def file_of(function: Callable[..., Any]) -> Make:
 
 
 def finds_the_pair() -> None:
-    """Returns what stands beside its arguments in a variable of whoever calls it."""
+    """Returns what stands beside its arguments in a variable of a caller."""
     import sys
 
     def found(value, arguments):
