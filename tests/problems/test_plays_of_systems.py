@@ -122,6 +122,10 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         and "Both reach it" in shown[1].caption
         and all(equal_bars(exhibit, 1e-2) for exhibit in shown[2:])
         and lines(shown[1])["without knowing the server"][-1] < lines(shown[1])["KL in the loss"][-1] - 0.1
+    "81": lambda shown: (
+        all("for nothing else" in shown[place].caption for place in (0, 2))
+        and all(lines(shown[place])["truly right"][-1] > 0.95 for place in (1, 3))
+        and bars(shown[4])[2] < 0.05
     ),
     # These train.
     "19": lambda shown: (
@@ -194,6 +198,14 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "60", "corrupted[layer].at[t].set(clean[layer][t])",
         "jnp.where((jnp.arange(len(clean_ids)) <= t)[:, None], clean[layer], corrupted[layer])",
         lambda shown: "a patch stays" in shown[1].caption,
+    ),
+    "missing results are not compared": (
+        "81", "results == expected", "all(one == other for one, other in zip(results, expected))",
+        lambda shown: "found the gap" in shown[3].caption and "found the gap" not in shown[1].caption,
+    ),
+    "a truth in the answer": (
+        "81", "{number(each) for each in list(boxes(answer)) or [answer]} == {expected}", "truth in answer",
+        lambda shown: "found the gap" in shown[1].caption and "found the gap" not in shown[3].caption,
     ),
     "no mask": (
         "65", "jnp.where(row >= 0, logits, -jnp.inf)", "logits", lambda shown: "does not follow" in shown[0].caption,
