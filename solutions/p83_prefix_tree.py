@@ -1,5 +1,6 @@
 """Problem 83, reference: a prefix tree of cached blocks, and a scheduler of two pools."""
 
+import contextlib
 import heapq
 from collections import deque
 from collections.abc import Sequence
@@ -146,10 +147,8 @@ class TwoPools:
     def finish(self, name: str, token_ids: list[int]) -> None:
         """The answer is cached, too, if there is room."""
         cache = self.decode_caches[self.decoding.pop(name)]
-        try:
+        with contextlib.suppress(MemoryError):  # then only the prompt is cached
             cache.insert(name, token_ids)
-        except MemoryError:
-            pass  # the prompt stays cached
         cache.release(name)
         del self.token_ids[name]
 

@@ -69,7 +69,7 @@ def shared(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     text = list(range(3 * S))
     other = [50 + token for token in text]
     events = [
-        ("insert", "a", text + [9]), ("match", text[: 2 * S]), ("match", text[: 2 * S - 1]), ("match", text[S:]),
+        ("insert", "a", [*text, 9]), ("match", text[: 2 * S]), ("match", text[: 2 * S - 1]), ("match", text[S:]),
         ("insert", "b", text[: 2 * S] + other[:S]), ("insert", "c", other[:S] + text[S : 2 * S] + [7] * (S - 1)),
         ("match", other[:S] + text[S:]), ("match", [text[0], *other[: 2 * S]]), ("release", "a"), ("match", text),
         ("insert", "a", text[: S + 1]), ("insert", "a", text[: S + 1] + other[: 2 * S]), ("insert", "d", []),
@@ -97,8 +97,9 @@ def in_use(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     first, second, third = ([number] * S for number in range(3))
     events = [
         ("insert", "a", first + second), ("insert", "b", first + second), ("insert", "c", first + third + second),
-        ("release", "c"), ("release", "a"), ("evict", 1), ("evict", 9), ("match", first + second), ("insert", "a", first),
-        ("insert", "a", first + second + third), ("release", "b"), ("evict", 9), ("release", "a"), ("evict", 9),
+        ("release", "c"), ("release", "a"), ("evict", 1), ("evict", 9), ("match", first + second),
+        ("insert", "a", first), ("insert", "a", first + second + third), ("release", "b"), ("evict", 9),
+        ("release", "a"), ("evict", 9),
     ]  # fmt: skip
     kinds = {"insert": 4, "longer": 2, "release": 3, "evict": 3, "match": 1}
     return cached(sizes, [*events, *_random(kinds, sizes, rng)])
@@ -128,7 +129,9 @@ def agents(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     some retry from an earlier point."""
     system = (0, sizes["system"])
     talks: list[list[tuple[int, int]]] = [[] for _ in range(sizes["agents"])]
-    fresh, events, running = 10**6, [], []
+    events: list[Event] = []
+    running: list[tuple[str, Tokens]] = []
+    fresh = 10**6
     for number in range(sizes["requests"]):
         agent, name = int(rng.integers(sizes["agents"])), f"r{number}"
         talk = talks[agent]
@@ -250,7 +253,8 @@ def event_in_words(case: Case, difference: Difference) -> str:
     if leaf == "counts":
         what = ("blocks", "blocks that were cached")[difference.index[1]]
         return f"{call} returned {got} {what}, expected {expected}"
-    return f"{call} returned block {got} at place {difference.index[1]} of its last ones, expected {expected}"
+    got, expected = ("no block" if each == "none" else f"block {each}" for each in (got, expected))
+    return f"{call} returned {got} at place {difference.index[1]} of the last twelve, expected {expected}"
 
 
 def step_in_words(case: Case, difference: Difference) -> str:
@@ -278,8 +282,7 @@ def step_in_words(case: Case, difference: Difference) -> str:
         else f"{what}s {NAMES[difference.index[1]]!r} {parts[difference.index[2]].format(each)}"
         for each in (got, expected)
     ]
-    verb = "begins" if leaf == "prompts" else "moves"
-    return f"in step {step}, `schedule` {said[0]}; expected: it {said[1]}".replace(f"{what}s", verb)
+    return f"in step {step}, `schedule` {said[0]}; expected: it {said[1]}"
 
 
 def events_shown(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,14 +291,21 @@ def events_shown(values: Mapping[str, Any]) -> dict[str, Any]:
     if len(events) > 200:
         names = len({event[1] for event in events if event[0] == "insert"})
         return {**values, "events": f"{len(events):,} events of {names:,} requests"}
-    said = [f"{kind}({', '.join(json.dumps(each) for each in arguments)})" for kind, *arguments in events]
+    said = [
+        f"{number}: {kind}({', '.join(json.dumps(each) for each in arguments)})"
+        for number, (kind, *arguments) in enumerate(events)
+    ]
     return {**values, "events": "; ".join(said)}
+
+
+def _short(answer: Sequence[int]) -> str:
+    return f"[{answer[0]}] * {len(answer)}" if len(set(answer)) == 1 < len(answer) else repr(answer)
 
 
 def requests_shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """The requests of a simulated server in words."""
     said = [
-        f"step {arrival}: {name!r}, prompt {expanded(prompt)}, answer {expanded(answer)}"
+        f"step {arrival}: {name!r}, prompt {prompt}, answer {_short(answer)}"
         for arrival, name, prompt, answer in json.loads(values["requests"])
     ]
     return {**values, "requests": "; ".join(said), "tokens of a prompt that a worker computes in a step": SPEED}

@@ -1,5 +1,7 @@
 """A radix tree as SGLang has it: an edge has many blocks, and is split where two sequences part. Locks are on edges."""
 
+import contextlib
+
 
 class Edge:
     def __init__(self, up, keys, blocks, lock, time):
@@ -167,8 +169,6 @@ class TwoPools:
         for worker, names in enumerate(self.running):
             if name in names:
                 names.remove(name)
-                try:
+                with contextlib.suppress(MemoryError):
                     self.decodes[worker].insert(name, token_ids)
-                except MemoryError:
-                    pass
                 self.decodes[worker].release(name)

@@ -1,5 +1,7 @@
 """A row of NumPy arrays for each block, and users that are counted from the tables of the sequences each time."""
 
+import contextlib
+
 import numpy as np
 
 
@@ -116,8 +118,6 @@ class TwoPools:
         worker = self.at.pop(name)
         self.loads["decode"][worker] -= 1
         cache = self.caches["decode"][worker]
-        try:
+        with contextlib.suppress(MemoryError):
             cache.insert(name, token_ids)
-        except MemoryError:
-            pass
         cache.release(name)

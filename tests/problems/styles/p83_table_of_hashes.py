@@ -1,5 +1,6 @@
 """No tree: a table from (block before, tokens) to block, as vLLM has it, and one record for each request."""
 
+import contextlib
 from collections import Counter
 
 
@@ -132,8 +133,6 @@ class TwoPools:
 
     def finish(self, name, token_ids):
         cache = self.decode_caches[self.requests.pop(name)[1]]
-        try:
+        with contextlib.suppress(MemoryError):
             cache.insert(name, token_ids)
-        except MemoryError:
-            pass
         cache.release(name)
