@@ -333,7 +333,7 @@ def simulated(make: Callable[..., dict[str, Any]], draws: int = 2, **sizes: Any)
 
 PROBLEM = Problem(
     title="A prefix tree and two pools",
-    minutes=240,
+    minutes=320,
     builds_on=(63, 64),
     entries=(
         Entry(CACHE, ("num_blocks", "block_size")),
@@ -352,7 +352,7 @@ PROBLEM = Problem(
         "routed": simulated(routed, P=(2,), D=(2,), B=(30,), S=(3, 2), running=(2,)),
         "waiting": simulated(waiting, P=(2,), D=(1,), B=(6,), S=(2, 3), running=(2,)),
         "turns": simulated(turns, P=(2,), D=(2,), B=(40,), S=(3, 2), running=(2,)),
-        "crowded": simulated(crowded, P=(2,), D=(2,), B=(5, 6), S=(2,), running=(2,), draws=3),
+        "crowded": simulated(crowded, P=(2,), D=(2,), B=(5, 6), S=(2,), running=(2, 1), draws=3),
     },
     checks=(
         caching("shared beginnings", 2, "shared"),
