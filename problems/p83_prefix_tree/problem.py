@@ -333,7 +333,7 @@ def simulated(make: Callable[..., dict[str, Any]], draws: int = 2, **sizes: Any)
 
 PROBLEM = Problem(
     title="A prefix tree and two pools",
-    minutes=320,
+    minutes=300,
     builds_on=(63, 64),
     entries=(
         Entry(CACHE, ("num_blocks", "block_size")),
