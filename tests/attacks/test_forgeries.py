@@ -112,6 +112,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "67": ("positions in parallel", "work of a scan", "a text in two parts", "size of the cache"),
     "68": ("stages stay on their devices", "no more bubbles than the schedule's", "sends to neighbors"),
     "69": ("state split over the devices", "sharding after the step", "collectives of the step"),
+    "74": ("whole arrays", "work of chunks", "work of one position"),
 }  # fmt: skip
 
 
