@@ -1,4 +1,4 @@
-"""What the plays of problems 17 to 28, 33 to 36, 43 to 52 and 66 to 70 show: what is true, and what wrong files do."""
+"""What the plays of problems 17 to 28, 33 to 36, 43 to 52 and 66 to 74 show: what is true, and what wrong files do."""
 
 from collections.abc import Callable
 
@@ -116,6 +116,12 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         and shown[0].text.endswith(".")
         and "keep their odds" in shown[3].caption
     ),
+    "74": lambda shown: (
+        "32 of 33" in shown[0].caption
+        and lines(shown[1])["your rule"][-1] < 25
+        and "stays as large" in shown[1].caption
+        and "the same but for rounding" in shown[2].caption
+    ),
     # These train.
     "19": lambda shown: (
         shown[0].rows[0][2] == "" and lines(shown[2])["float32, as yours are"][-1] < lines(shown[2])["bfloat16"][-1] < 3
@@ -177,6 +183,13 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "60", "corrupted[layer].at[t].set(clean[layer][t])",
         "jnp.where((jnp.arange(len(clean_ids)) <= t)[:, None], clean[layer], corrupted[layer])",
         lambda shown: "a patch stays" in shown[1].caption,
+    ),
+    "keys of any length": ("74", "normalized(k)", "k", lambda shown: "grows without end" in shown[1].caption),
+    "a sum instead of a correction": (
+        "74", "written = new - read @ state", "written = new", lambda shown: "no better" in shown[0].caption,
+    ),
+    "a border without its decay": (
+        "74", "return decay * state", "return state", lambda shown: "where the text is cut" in shown[2].caption,
     ),
     "no mask": (
         "65", "jnp.where(row >= 0, logits, -jnp.inf)", "logits", lambda shown: "does not follow" in shown[0].caption,
