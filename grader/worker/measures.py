@@ -192,6 +192,15 @@ def _executed(execution: Execution) -> Any:
     return np.int64(sum(run.times for run, _ in execution.costs))
 
 
+def _rounds(execution: Execution) -> Any:
+    """Returns the operations that a run executes, each as often as it runs. Each is one after another, and works on
+    whole arrays.
+
+    Linear algebra takes a product, a sum and a division for each row of a matrix, which needs all rows before it.
+    """
+    return np.int64(sum(run.times * (3 * cost.rows_in_order(run.operation) or 1) for run in execution.runs))
+
+
 def _largest_operand(execution: Execution) -> dict[str, Any]:
     """Returns the size of the largest array that the program computes with, in loops and outside of them."""
     module = execution.compiled.parsed
@@ -369,6 +378,7 @@ MEASURES: Mapping[str, Callable[[Execution], Any]] = {
     "inlined_operations": _inlined_operations,
     "work": work,
     "executed": _executed,
+    "rounds": _rounds,
     "largest_operand": _largest_operand,
     "largest_array": _largest_array,
     "held_bytes": _held_bytes,

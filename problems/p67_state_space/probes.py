@@ -1,14 +1,13 @@
-"""Problem 67's probe of a text in two parts, and its measure of how much of a program runs one after the other."""
+"""Problem 67's probe of a text in two parts."""
 
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import nnx
 
-from grader.authoring import Arrays, BadOutputError, Execution, Reading, Subject, alone, extended, given, rows_in_order
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, alone, extended, given
 from grader.problem import Case
 
 
@@ -57,14 +56,4 @@ def parts(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, parameters, x)
 
 
-def rounds(execution: Execution) -> Any:
-    """The operations that a run executes, each as often as it runs. Each is one after another, and works on whole
-    arrays.
-
-    Linear algebra takes a product, a sum and a division for each row of a matrix, which needs all rows before it.
-    """
-    return np.int64(sum(run.times * (3 * rows_in_order(run.operation) or 1) for run in execution.runs))
-
-
 PROBES = {"parts": parts}
-MEASURES = {"rounds": rounds}

@@ -116,6 +116,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "work of the chosen experts", "work if all choose the same", "work with gradients",
         "no matrices for each token",
     ),
+    "74": ("whole arrays", "work of chunks", "work of one position"),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The references of the part "Further models and meshes" agree with independent oracles."""
+"""The references of problems 66, 67, 70 and 74 agree with independent oracles."""
 
 import itertools
 import sys
@@ -132,6 +132,62 @@ def test_the_layer_around_the_scan_is_that_of_mamba():
     np.testing.assert_allclose(
         layer(jnp.asarray(x, jnp.float32)), np.array(rows) @ kernel["out_proj"], rtol=1e-4, atol=1e-5
     )
+
+
+def of_a_text(T: int, K: int, M: int) -> list[np.ndarray]:
+    """Queries, keys, values, strengths, logarithms of the decays, and a state, as float32."""
+    rng = np.random.default_rng(T)
+    q, k, v, state = (rng.standard_normal(shape) for shape in ((T, K), (T, K), (T, M), (K, M)))
+    arrays = (q, k, v, rng.uniform(0, 1, T), -rng.exponential(1, T), state)
+    return [each.astype("float32") for each in arrays]
+
+
+@pytest.mark.parametrize(("T", "chunk"), [(1, 64), (7, 3), (8, 4), (13, 1), (13, 20)])
+def test_the_delta_rule_is_a_step_of_gradient_descent_at_each_position(T: int, chunk: int):
+    """On half the squared error of what the decayed state returns under the key, with beta as the learning rate, in
+    float64."""
+    from p74_gated_delta import delta_rule
+
+    arrays = of_a_text(T, 4, 3)
+    q, k, v, beta, log_alpha, state = (each.astype(float) for each in arrays)
+    expected = []
+    for t in range(T):
+        key, query = (x[t] / np.sqrt(x[t] @ x[t] + 1e-6) for x in (k, q))
+        state = np.exp(log_alpha[t]) * state
+        state = state - beta[t] * np.outer(key, key @ state - v[t])
+        expected.append(query @ state / 2)
+    out, last = delta_rule(*arrays, chunk)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(last, state, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("function", ["torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule"])
+def test_the_delta_rule_is_that_of_transformers(function: str):
+    """Qwen3-Next's, in chunks and position by position: the outputs, the state, and in chunks the gradients."""
+    torch = pytest.importorskip("torch")
+    qwen3_next = pytest.importorskip("transformers.models.qwen3_next.modeling_qwen3_next")
+    from p74_gated_delta import delta_rule
+
+    arrays, chunk = of_a_text(21, 6, 5), 8
+    theirs = [torch.tensor(each, requires_grad=True) for each in arrays]
+    q, k, v, beta, log_alpha, state = theirs
+    more = {"chunk_size": chunk} if "chunk" in function else {}
+    out, last = getattr(qwen3_next, function)(
+        *(each[None, :, None] for each in (q, k, v)), g=log_alpha[None, :, None], beta=beta[None, :, None],
+        initial_state=state[None, None], output_final_state=True, use_qk_l2norm_in_kernel=True, **more,
+    )  # fmt: skip
+    ours, our_last = delta_rule(*arrays, chunk)
+    np.testing.assert_allclose(ours, out[0, :, 0].detach(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(our_last, last[0, 0].detach(), rtol=1e-4, atol=1e-5)
+    if more:
+        (out.square().sum() + last.square().sum()).backward()
+
+        def loss(*arrays: jax.Array) -> jax.Array:
+            return sum(jnp.sum(jnp.square(each)) for each in delta_rule(*arrays, chunk))
+
+        for gradient, each in zip(jax.grad(loss, range(6))(*map(jnp.asarray, arrays)), theirs, strict=True):
+            np.testing.assert_allclose(gradient, each.grad, rtol=1e-3, atol=1e-4)
 
 
 def test_latent_attention_is_attention_with_expanded_keys_and_values():

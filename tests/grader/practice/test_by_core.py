@@ -36,7 +36,7 @@ def test_a_problem_is_passed_by_its_core(grade: Grade, space: Workspace):
     assert space.next_problem(catalog.find("01")) == HEADS
     grade("certificate")
     text = (space.folder / "certificate.html").read_text()
-    assert "1 problem of 70 passed (1 by the core alone), 6 of" in text
+    assert "1 problem of 71 passed (1 by the core alone), 6 of" in text
     assert "<small>passed by its core</small>" in text
     (first,) = schedule.memories(space.entries())[ATTENTION.name].reviews
     assert (first.first, first.form) == (True, "core")
