@@ -9,7 +9,7 @@ from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Toler
 GPTQ, PACK, RESTORE = "gptq", "pack", "restore"
 SECONDS = 1.2  # as on the page, of the CPU. The reference takes 0.06 s, and an inverse for each row takes 3 s
 # As in float64. Roundings to codes are never as close to a tie.
-DOUBLE = Tolerance(rtol=1e-9, atol=1e-9)
+DOUBLE = Tolerance(rtol=1e-10, atol=1e-10)
 # As on the page. A program in float32 has other codes where a weight is nearly halfway between two, and an error that
 # differs by 0.1%. Wrong programs have 20% more or pass here, and fail where codes are compared.
 ERROR = Tolerance(rtol=0.02, atol=0.0, room=5)
@@ -20,9 +20,9 @@ def texts(rng: Any, N: int, D: int) -> Any:
     import numpy as np
 
     causes = max(2, D // 8)
-    return (
-        rng.standard_normal((N, causes)) * np.exp(-2 * np.arange(causes) / causes)
-    ) @ rng.standard_normal((causes, D)) + 0.15 * rng.standard_normal((N, D))
+    return (rng.standard_normal((N, causes)) * np.exp(-2 * np.arange(causes) / causes)) @ rng.standard_normal(
+        (causes, D)
+    ) + 0.15 * rng.standard_normal((N, D))
 
 
 def layer(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:

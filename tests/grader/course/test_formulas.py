@@ -39,6 +39,7 @@ PAGES = {
     "62": "g - (g · w) w",
     "70": "soft = τ² Σᵥ pᵥ (ln pᵥ - ln qᵥ)",
     "73": "chosen = the k largest of sₑ + bₑ,\ngₑ = sₑ / (Σ_chosen s)",
+    "77": "H⁻¹ = Uᵀ U",
 }
 
 
