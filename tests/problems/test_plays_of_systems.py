@@ -144,6 +144,12 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
     "62": lambda shown: lines(shown[0])["share of the variance"][-1] < 0.25 and len(shown[2].rows) >= 6,
     "46": lambda shown: lines(shown[0])["after 5 steps"][48] > 0.5 and lines(shown[1])["your Muon"][-1] < 2,
     "48": lambda shown: bars(shown[0]) == [pytest.approx(1, abs=1e-3)] and lines(shown[1])["error"][-1] < 0.3,
+    "77": lambda shown: (
+        all(bar.value < 0.8 * bar.other for bar in shown[0].bars)
+        and "an eighth" in shown[0].caption
+        and all(lines(shown[1])["your codes"] < lines(shown[1])["plain rounding"])
+        and bars(shown[2])[0] < bars(shown[2])[1] - 0.2
+    ),
     "73": lambda shown: (
         lines(shown[0])["with your updates"][0] > 2
         and max(bars(shown[1])) < 1.2
@@ -315,6 +321,14 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "sign of the update": (
         "73", "jnp.mean(counts) - counts", "counts - jnp.mean(counts)",
         lambda shown: "still has" in shown[0].caption and max(bars(shown[1])) > 3,
+    ),
+    "plain rounding": (
+        "77", "np.linalg.cholesky(np.linalg.inv(H_DD)).T", "np.eye(D)",
+        lambda shown: "changes nothing" in shown[0].caption and "should add less" in shown[2].caption,
+    ),
+    "sign of half a byte forgotten": (
+        "77", "(nibbles_DF.astype(np.int8) ^ 8) - 8", "nibbles_DF.astype(np.int8)",
+        lambda shown: "on their way through your `pack`" in shown[0].caption,
     ),
     "the norm of one part": (
         "69", 'jnp.sqrt(jax.lax.psum(jnp.sum(jnp.square(gradient_n)), '

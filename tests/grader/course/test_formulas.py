@@ -42,6 +42,7 @@ PAGES = {
     "78": "seconds = max(operations / flops, bytes / bandwidth)",
     "80": "pass@k = 1 - C(n - c, k) / C(n, k)",
     "71": "weightₜₛ = e^(scoreₜₛ) / (e^(zₕ) + Σᵣ e^(scoreₜᵣ))",
+    "77": "H⁻¹ = Uᵀ U",
 }
 
 
