@@ -1,5 +1,5 @@
-"""Problem 76, played: the trained model with kernels of few bits, what many random roundings add up to, and a small
-network that learns from products of codes."""
+"""Problem 76, played: the trained model with kernels of few bits, what many random roundings add up to, and the
+gradients of a layer."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from problems.stage.weights import POCKET, encode, held_out
 
 STORY = "Lily had a red ball. Tom wanted the ball. He took it and ran to the park. Lily was sad."
 BITS = {"e4m3": 8 + 32 / 32, "mxfp4": 4 + 8 / 32}
-SMALL, LARGE = 0.01, 0.3  # nats: the reference changes the loss by 0.002 with e4m3, and by 0.1 with MXFP4
+SMALL, LARGE = 0.005, 0.1  # nats: the reference changes the loss by 0.001 with e4m3, and by 0.012 with MXFP4
 DRAWS = (1, 4, 16, 64, 256)
 
 
