@@ -122,10 +122,12 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         and "Both reach it" in shown[1].caption
         and all(equal_bars(exhibit, 1e-2) for exhibit in shown[2:])
         and lines(shown[1])["without knowing the server"][-1] < lines(shown[1])["KL in the loss"][-1] - 0.1
+    ),
     "81": lambda shown: (
         all("for nothing else" in shown[place].caption for place in (0, 2))
         and all(lines(shown[place])["truly right"][-1] > 0.95 for place in (1, 3))
         and bars(shown[4])[2] < 0.05
+    ),
     "74": lambda shown: (
         "32 of 33" in shown[0].caption
         and lines(shown[1])["your rule"][-1] < 25
@@ -217,6 +219,7 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "a truth in the answer": (
         "81", "{number(each) for each in list(boxes(answer)) or [answer]} == {expected}", "truth in answer",
         lambda shown: "found the gap" in shown[1].caption and "found the gap" not in shown[3].caption,
+    ),
     "keys of any length": ("74", "normalized(k)", "k", lambda shown: "grows without end" in shown[1].caption),
     "a sum instead of a correction": (
         "74", "written = new - read @ state", "written = new", lambda shown: "no better" in shown[0].caption,
