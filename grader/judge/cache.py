@@ -7,7 +7,8 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -32,6 +33,7 @@ _PACKAGES = (
     "tiktoken",
 )
 MOST_BYTES = 1 << 30
+TRIM_SECONDS = 600.0
 _OWN_PACKAGES = ("commandline", "grader", "harness")
 
 
@@ -144,15 +146,32 @@ def claim(key: str) -> Callable[[], None] | None:
 
 @cache
 def _trim(top: Path) -> None:
-    """Removes the oldest entries if there are more than MOST_BYTES. Once in a process, because it looks at every
-    file."""
-    paths = [path for folder in top.glob("??") for path in folder.iterdir()]
-    entries = sorted(((path.stat().st_mtime, path.stat().st_size, path) for path in paths), reverse=True)
+    """Removes the oldest entries if there are more than MOST_BYTES.
+
+    At most once in a process, and once in TRIM_SECONDS on a machine, because it looks at every file.
+    """
+    stamp = top / "trimmed"
+    with contextlib.suppress(FileNotFoundError):
+        if time.time() - stamp.stat().st_mtime < TRIM_SECONDS:
+            return
+    top.mkdir(parents=True, exist_ok=True)
+    stamp.touch()
+    entries = sorted(_entries(top), reverse=True)
     kept = 0
     for _, size, path in entries if sum(size for _, size, _ in entries) > MOST_BYTES else []:
         kept += size
         if kept > MOST_BYTES // 2:
-            path.unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
+
+
+def _entries(top: Path) -> Iterator[tuple[float, int, str]]:
+    """Yields when each file was written, its bytes and its path. Other processes may remove files meanwhile."""
+    for folder in top.glob("??"):
+        with contextlib.suppress(FileNotFoundError), os.scandir(folder) as files_of_folder:
+            for each in files_of_folder:
+                with contextlib.suppress(FileNotFoundError):
+                    status = each.stat()
+                    yield status.st_mtime, status.st_size, each.path
 
 
 def _path(key: str) -> Path | None:

@@ -128,8 +128,15 @@ def test_the_oldest_entries_are_removed_when_there_are_too_many(tmp_path: Path, 
         cache.write(key, frame)
         os.utime(next(tmp_path.rglob(key)), (1000 - age, 1000 - age))
     cache._trim.cache_clear()  # as in the next process
+    cache.write(cache.digest(["newer"]), frame)
+    assert all(cache.read(key) for key in keys), "somebody has looked at all files a moment ago"
+    os.utime(tmp_path / "references" / "trimmed", (1000, 1000))
+    # What another process writes or removes meanwhile keeps none from it.
+    (tmp_path / "references" / keys[0][:2] / "gone.lock").symlink_to(tmp_path / "nowhere")
+    cache._trim.cache_clear()
     cache.write(cache.digest(["new"]), frame)
-    assert [cache.read(key) is not None for key in keys] == [True, True, *[False] * 6]
+    assert cache.read(cache.digest(["new"])) is not None
+    assert [cache.read(key) is not None for key in keys] == [True, *[False] * 7]
     cache._usable.cache_clear()
     cache._trim.cache_clear()
 
