@@ -38,9 +38,8 @@ class RadixCache:
         there = len(blocks)
         if len(rows) - there > len(self.before) - self.in_use(blocks).sum():
             raise MemoryError
-        old, self.tables[name] = self.tables.get(name), blocks
+        self.tables[name] = blocks
         self.evict(len(rows) - there - self.free_blocks())
-        del old
         for row, block in zip(rows[there:], np.flatnonzero(self.before == -2).tolist(), strict=False):
             self.tokens[block], self.before[block] = row, blocks[-1] if blocks else -1
             blocks.append(block)
