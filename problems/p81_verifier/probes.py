@@ -17,7 +17,7 @@ import numpy as np
 from grader.authoring import BadOutputError, Reading, Subject, described, eager, new_folder
 from grader.problem import Case
 
-PATIENCE = 10  # times the limit, by the clock: a busy machine gives a program less
+PATIENCE = 30  # times the limit, by the clock: a busy machine gives a program less
 START = 3.0  # seconds for the start of an interpreter
 MOST_WRITTEN = 1 << 20  # bytes
 
