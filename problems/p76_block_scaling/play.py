@@ -103,7 +103,7 @@ def gradients(module: LearnerModule) -> Bars:
         "relative error",
         "All three are products of codes, so all are off by about as much."
         if 0.005 < min(off["e4m3"]) and max(off["e4m3"]) < 0.08
-        else "In e4m3, the product and both gradients should be off by 0.03 or so. One that is exact multiplies floats, "
-        "and one that is far off has blocks across its sum.",
+        else "In e4m3, the product and both gradients should be off by 0.03 or so. One that is exact multiplies "
+        "floats, and one that is far off has blocks across its sum.",
         names=tuple(BITS),
     )

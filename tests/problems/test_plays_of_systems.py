@@ -85,6 +85,11 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
     ),
     "44": lambda shown: shown[0].rows[0][1] == "5" and "Every row" in shown[1].caption and bits(shown[2]) < 1,
     "45": lambda shown: 3.5 < shown[0].bars[0].other / shown[0].bars[0].value < 4 and "far below" in shown[2].caption,
+    "76": lambda shown: (
+        equal_bars(shown[0], 0.05)
+        and lines(shown[1])["at random"][-1] < lines(shown[1])["to nearest"][-1] / 5
+        and "off by about as much" in shown[2].caption
+    ),
     "47": lambda shown: max(bars(shown[4])) < 1e-4 and [len(each.bars) for each in shown[1:4]] == [1, 2, 1],
     "49": _unseen_keys_are_used_by_nobody,
     "52": lambda shown: equal_bars(shown[1]) and sum(token.kind == 1 for token in shown[0].tokens) > 20,
@@ -353,6 +358,13 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         lambda shown: "Not both reach it" in shown[1].caption
         and not equal_bars(shown[2], 1e-2)
         and equal_bars(shown[3], 1e-2),
+    "a key that is not used": (
+        "76", "jnp.floor(steps + jax.random.uniform(key, steps.shape))", "jnp.round(steps)",
+        lambda shown: "no better after many draws" in shown[1].caption,
+    ),
+    "gradients of floats": (
+        "76", "product(dy, kernel, kind), product(x.T, dy.T, kind)", "dy @ kernel.T, x.T @ dy",
+        lambda shown: "multiplies floats" in shown[2].caption and bars(shown[2])[1] < 1e-3,
     ),
     "a bound that is far too small": (
         "45", "return from_kernel_TF + from_x_TF", "return from_kernel_TF / "
