@@ -10,9 +10,7 @@ from jaxtyping import Array, Float, Int
 FAST, SLOW = 32, 1  # turns within the original context
 
 
-def yarn(
-    K: int, base: float, factor: float, original: int, truncate: bool = True
-) -> tuple[Float[Array, "K/2"], float]:
+def yarn(K: int, base: float, factor: float, original: int, truncate: bool = True) -> tuple[Float[Array, "K/2"], float]:
     """The frequencies of all pairs, (K/2,), and the scale of rotated vectors."""
     frequencies_P = base ** (-np.arange(0, K, 2) / K)
     low, high = (K * math.log(original / (2 * math.pi * turns)) / (2 * math.log(base)) for turns in (FAST, SLOW))

@@ -1,13 +1,28 @@
-"""Probes of problem 72: rotated vectors in bfloat16, and a trained model beyond its context. Run in workers."""
+"""Probes of problem 72: frequencies, rotated vectors in bfloat16, and a trained model beyond its context. Run in
+workers."""
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
-from grader.authoring import Arrays, BadOutputError, Reading, Subject, given, named
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, eager, given, named
 from grader.problem import UNCHECKED, Case
 from problems.p72_long_context.problem import BASE, CONTEXT, ENOUGH, K
 from problems.p72_long_context.two_heads import weights_on_answers
+
+
+@eager
+def extending(subject: Subject, case: Case) -> Reading:
+    """The frequencies and the scale. All inputs are Python numbers, so there is nothing to trace."""
+    names = subject.problem.entry("yarn").passed(case)
+    frequencies, scale = subject.call("yarn", *(case.values[name] for name in names))
+    if np.shape(scale) or not isinstance(scale, int | float | np.number | jax.Array):
+        raise BadOutputError(f"`yarn` returned {described(scale)} as the scale; it must be a number")
+    if not isinstance(frequencies, np.ndarray | jax.Array) or frequencies.dtype.kind != "f":
+        raise BadOutputError(f"`yarn` returned {described(frequencies)} as the frequencies; it must be a float32 array")
+    return Reading({"frequencies": np.asarray(frequencies, np.float32), "scale": np.float32(scale)})
 
 
 def half_precision(subject: Subject, case: Case) -> Reading:
@@ -40,4 +55,4 @@ def finding(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, *(given(case, name) for name in ("previous", "matching", "places")))
 
 
-PROBES = {"half_precision": half_precision, "finding": finding}
+PROBES = {"extending": extending, "half_precision": half_precision, "finding": finding}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import exact, jit, output, output_and_gradient
-from grader.problem import Case, Cases, Difference, Check, Entry, Problem, Tolerance
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 YARN, ROTATE = "yarn", "rotate"
 CONTEXT, K, BASE = 256, 32, 10_000.0  # of the model of two heads
@@ -143,6 +143,13 @@ ANGLES = Tolerance(rtol=0.1, atol=0.1, room=2)
 # The result has 8 significant bits, and a program may round each product to that. Angles in bfloat16 are off by half a
 # radian or more.
 BFLOAT16 = Tolerance(rtol=0.04, atol=0.04, room=2)
+
+
+def extended(name: str, points: int, cases: str) -> Check:
+    """A check of frequencies and scale."""
+    return Check(name, points, "extending", cases=cases, tolerance=DIGITS, calls=(YARN,))
+
+
 MANY = {"K": (16, 20, 34)}
 SIZES = {"T": (5, 4), "H": (3, 2), "K": (8, 6)}
 
@@ -161,30 +168,29 @@ PROBLEM = Problem(
         "unchanged": Cases(unchanged, {"K": (12,)}, draws=1),
         "one frequency": Cases(settings, {"K": (2,)}, draws=1),
         "models": Cases(of_life, {"model": (0, 1, 2)}, draws=3),
-        "vectors": Cases(vectors, SIZES, draws=2, covers=("coprime",)),
-        "plain": Cases(plain, SIZES, draws=1),
+        "vectors": Cases(vectors, SIZES, draws=1, covers=("coprime",)),
+        "plain": Cases(plain, {"T": (4,), "H": (2,), "K": (6,)}, draws=1),
         "one pair": Cases(vectors, {"T": (1,), "H": (1,), "K": (2,)}, draws=1, covers=("one",)),
         "large": Cases(large, {"T": (5,), "H": (3,), "K": (8,)}, draws=1),
         "far": Cases(far, {"T": (5,), "H": (3,), "K": (8,)}, draws=1),
         "trained": Cases(text, {"times": (4,), "Q": (16,)}, draws=1, show=asked),
     },
     checks=(
-        output(YARN, points=3, name="frequencies and scale", cases="cases", tolerance=DIGITS),
-        output(YARN, points=1, name="a range that is not rounded", cases="whole", tolerance=DIGITS),
-        output(YARN, points=1, name="a short context", cases="short", tolerance=DIGITS),
-        output(YARN, points=1, name="a factor of 1", cases="unchanged", tolerance=DIGITS),
-        output(YARN, points=1, name="one frequency", cases="one frequency", tolerance=DIGITS),
-        output(YARN, points=1, name="three models", cases="models", tolerance=DIGITS),
+        extended("frequencies and scale", 3, "cases"),
+        extended("a range that is not rounded", 1, "whole"),
+        extended("a short context", 1, "short"),
+        extended("a factor of 1", 1, "unchanged"),
+        extended("one frequency", 1, "one frequency"),
+        extended("three models", 1, "models"),
         *output_and_gradient(
             ROTATE, wrt=["x"], points=(2, 1), names=("rotated vectors", "gradient"), cases="vectors"
         ),
-        output(ROTATE, points=1, name="without a scale", cases="plain"),
         output(ROTATE, points=1, name="one pair", cases="one pair"),
         output(ROTATE, points=1, name="large positions", cases="large", tolerance=ANGLES),
         Check(
             "bfloat16", 1, "half_precision", leaves="output", cases="far", tolerance=BFLOAT16, calls=(ROTATE,)
         ),
-        jit(ROTATE, points=1, cases="vectors"),
+        jit(ROTATE, points=1, cases="plain"),
         exact(
             "keys at four times the context", 3, "finding", "missed", cases="trained", in_words=missed,
             advice="A key is found if its answer has more than 95% of the weight. The model was trained on 256 "

@@ -5,9 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 
-def yarn(
-    K: int, base: float, factor: float, original: int, truncate: bool = True
-) -> tuple[Float[Array, "K/2"], float]:
+def yarn(K: int, base: float, factor: float, original: int, truncate: bool = True) -> tuple[Float[Array, "K/2"], float]:
     """Returns the frequencies (K/2,), in radians for each position, and the scale of rotated vectors.
 
     `original` is the context of the training, and `factor` says how many times as long the new one is.
