@@ -1,4 +1,4 @@
-"""The references of problems 37 to 40 and 73, a modern model, agree with independent code."""
+"""The references of problems 37 to 40, 72 and 73, a modern model, agree with independent code."""
 
 import sys
 
@@ -125,6 +125,58 @@ def test_modern_gpt_equals_that_of_the_harness():
     theirs.ff2.kernel[...] = stack(lambda block: block.ff.down_proj.kernel[...])
     ids = jnp.array([3, 1, 4, 1, 5, 0, 2, 6])
     np.testing.assert_allclose(model(ids), oracle(ids), rtol=1e-4, atol=1e-4)
+
+
+def test_a_pair_that_never_turned_is_slowed_and_a_fast_one_is_not():
+    """By the definition of a turn, and at a position where float32 angles are still exact."""
+    from p72_long_context import rotate, yarn
+
+    frequencies, scale = yarn(16, 10_000.0, 8.0, 4096, truncate=False)
+    plain = 10_000.0 ** (-np.arange(8) / 8)
+    turns = 4096 * plain / (2 * np.pi)
+    slowed = plain / np.asarray(frequencies)
+    assert np.array_equal(np.isclose(slowed, 1), turns >= 32)
+    assert np.array_equal(np.isclose(slowed, 8), turns <= 1)
+    # Scores are larger by the square of the scale, and depend on the distance only.
+    x = jnp.ones((1, 1, 16))
+    scores = [jnp.vdot(rotate(x, jnp.array([t]), frequencies, s), rotate(x, jnp.array([t - 3]), frequencies, s))
+              for t, s in ((3, 1.0), (3, scale), (40, scale))]  # fmt: skip
+    close(scores[1] / scores[0], (0.1 * np.log(8) + 1) ** 2)
+    close(scores[1], scores[2])
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("K", "base", "factor", "original", "truncate"),
+    [(128, 1e6, 4.0, 32_768, True), (64, 150_000.0, 32.0, 4096, False), (64, 1e4, 40.0, 4096, True),
+     (16, 5e5, 2.5, 100, True), (16, 5e5, 2.5, 100, False), (2, 1e4, 8.0, 2048, True), (12, 1e4, 1.0, 1000, True)],
+)  # fmt: skip
+def test_yarn_is_that_of_transformers(K, base, factor, original, truncate):
+    """The frequencies, the scale, and rotated queries at positions beyond the original context."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from p72_long_context import rotate, yarn
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+    rope = {
+        "rope_type": "yarn", "rope_theta": base, "factor": factor, "truncate": truncate,
+        "original_max_position_embeddings": original,
+    }  # fmt: skip
+    config = LlamaConfig(
+        head_dim=K, hidden_size=2 * K, num_attention_heads=2, max_position_embeddings=int(original * factor),
+        rope_parameters=rope,
+    )  # fmt: skip
+    theirs = LlamaRotaryEmbedding(config)
+    frequencies, scale = yarn(K, base, factor, original, truncate)
+    np.testing.assert_allclose(frequencies, theirs.inv_freq.numpy(), rtol=1e-5)
+    assert scale == pytest.approx(theirs.attention_scaling)
+    positions, x = np.array([0, 3, 2 * original, 70]), np.random.default_rng(0).standard_normal((4, 2, K))
+    x = x.astype("float32")
+    cos, sin = theirs(torch.zeros(1), torch.tensor(positions)[None])
+    expected = apply_rotary_pos_emb(*2 * (torch.tensor(x).transpose(0, 1)[None],), cos, sin)[0]
+    turned = rotate(jnp.asarray(x), jnp.asarray(positions), frequencies, scale)
+    np.testing.assert_allclose(turned, expected[0].transpose(0, 1).numpy(), atol=0.02)
 
 
 def test_experts_of_today_equal_a_loop_over_their_choices():

@@ -156,6 +156,10 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         and "an eighth" in shown[0].caption
         and all(lines(shown[1])["your codes"] < lines(shown[1])["plain rounding"])
         and bars(shown[2])[0] < bars(shown[2])[1] - 0.2
+    "72": lambda shown: (
+        bars(shown[1])[0] == 16 > bars(shown[1])[1] > 0 == bars(shown[1])[3]
+        and lines(shown[2])["yours"].min() > 0.98
+        and "24 fast pairs are left as they are, 24 slow ones" in shown[0].caption
     ),
     "73": lambda shown: (
         lines(shown[0])["with your updates"][0] > 2
@@ -318,6 +322,13 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
     "router not normalized": (
         "48", "        weights_Tk = weights_Tk / weights_Tk.sum(axis=1, keepdims=True)\n", "",
         lambda shown: "do not sum to 1" in shown[0].caption,
+    ),
+    "all pairs interpolated": (
+        "72", "(1 - slow_P) * frequencies_P + slow_P * frequencies_P / factor", "frequencies_P / factor",
+        lambda shown: "misses 16 keys" in shown[1].caption and "should be divided" in shown[0].caption,
+    ),
+    "temperature missing": (
+        "72", "0.1 * math.log(factor) + 1", "1.0", lambda shown: 0 < bars(shown[1])[0] < 16,
     ),
     "rows dropped": (
         "73", "counts_E = jnp.bincount(expert_N, length=E)",

@@ -38,6 +38,7 @@ PAGES = {
     "61": "‖ W R ‖ / (‖ W ‖ ‖ R ‖)",
     "62": "g - (g · w) w",
     "70": "soft = τ² Σᵥ pᵥ (ln pᵥ - ln qᵥ)",
+    "72": "√(1/t) = 0.1 ln s + 1",
     "73": "chosen = the k largest of sₑ + bₑ,\ngₑ = sₑ / (Σ_chosen s)",
     "78": "seconds = max(operations / flops, bytes / bandwidth)",
     "80": "pass@k = 1 - C(n - c, k) / C(n, k)",
