@@ -142,8 +142,8 @@ def of_layer(case: Case, wrong: Difference) -> str:
     return f"`{name}` of layer {layer} is {decoded(wrong.got)}, expected {decoded(wrong.expected)}"
 
 
-# Correct programs differ by 2e-6 after a few layers or in sums of 512 terms, and by 9e-6 in a gradient through the norm:
-# factors of 2 for queries and keys make large scores.
+# Correct programs differ by 2e-6 after a few layers or in sums of 512 terms, and by 9e-6 in a gradient through the
+# norm: factors of 2 for queries and keys make large scores.
 DEEP, STEEP = Tolerance(rtol=1e-4, atol=1e-4), Tolerance(rtol=3e-4, atol=3e-4)
 # Scores of 100 are rounded to 1e-5, and so is the logarithm of a weight.
 LOUD = Tolerance(rtol=1e-3, atol=1e-3)

@@ -156,6 +156,7 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         and "an eighth" in shown[0].caption
         and all(lines(shown[1])["your codes"] < lines(shown[1])["plain rounding"])
         and bars(shown[2])[0] < bars(shown[2])[1] - 0.2
+    ),
     "72": lambda shown: (
         bars(shown[1])[0] == 16 > bars(shown[1])[1] > 0 == bars(shown[1])[3]
         and lines(shown[2])["yours"].min() > 0.98
@@ -369,6 +370,7 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         lambda shown: "Not both reach it" in shown[1].caption
         and not equal_bars(shown[2], 1e-2)
         and equal_bars(shown[3], 1e-2),
+    ),
     "a key that is not used": (
         "76", "jnp.floor(steps + jax.random.uniform(key, steps.shape))", "jnp.round(steps)",
         lambda shown: "no better after many draws" in shown[1].caption,
