@@ -64,12 +64,12 @@ def _sizes(delta_rule: Any) -> Lines:
     rule, state, summed = jax.jit(delta_rule, static_argnums=6), jnp.zeros((K, K)), np.zeros((K, K))
     lengths, of_sum = [], []
     for _ in range(TURNS):
-        q, k, v = np.float32(rng.standard_normal((3, PART, K)))
+        q, k, v = rng.standard_normal((3, PART, K)).astype("float32")
         beta, nothing = np.full(PART, 0.9, "float32"), np.zeros(PART, "float32")
         _, state = rule(q, k, v, beta, nothing, state, 8)
         summed += np.einsum("tk,tm->km", 0.9 * k / np.linalg.norm(k, axis=1, keepdims=True), v)
         lengths.append(float(jnp.linalg.norm(state)))
-        of_sum.append(np.linalg.norm(summed))
+        of_sum.append(float(np.linalg.norm(summed)))
     at = PART * (1 + np.arange(TURNS))
     kept = np.isfinite(lengths[-1]) and lengths[-1] < of_sum[-1]
     return Lines(
@@ -87,7 +87,7 @@ def _sizes(delta_rule: Any) -> Lines:
 def _cuts(delta_rule: Any) -> Table:
     """How far the outputs and states of other chunks are from those of chunks of one, on a text whose keys repeat."""
     rng = np.random.default_rng(2)
-    q, k, v = np.float32(rng.standard_normal((3, LENGTH, K)))
+    q, k, v = rng.standard_normal((3, LENGTH, K)).astype("float32")
     k = k[rng.integers(0, 4, LENGTH)]
     arrays = (q, k, v, np.full(LENGTH, 0.9, "float32"), np.full(LENGTH, -0.01, "float32"), jnp.zeros((K, K)))
     results = [jax.jit(delta_rule, static_argnums=6)(*arrays, chunk) for chunk in CHUNKS]

@@ -105,5 +105,5 @@ def gradients(module: LearnerModule) -> Bars:
         if 0.005 < min(off["e4m3"]) and max(off["e4m3"]) < 0.08
         else "In e4m3, the product and both gradients should be off by 0.03 or so. One that is exact multiplies "
         "floats, and one that is far off has blocks across its sum.",
-        names=tuple(BITS),
+        names=("e4m3", "mxfp4"),
     )

@@ -93,7 +93,8 @@ def _become(program: Path, written: Path, seconds: float) -> None:
             os.close(opened)
         os.closerange(3, 256)
         sys.stdin, sys.stdout, sys.stderr = (open(number, mode) for number, mode in enumerate("rww"))  # noqa: SIM115
-        sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+        for name in ("stdin", "stdout", "stderr"):
+            setattr(sys, f"__{name}__", getattr(sys, name))
         sys.argv = [str(program)]
         main = sys.modules["__main__"] = types.ModuleType("__main__")
         main.__file__ = str(program)

@@ -94,16 +94,16 @@ def finds_the_pair() -> None:
     """Returns what stands beside its arguments in a variable of a caller."""
     import sys
 
-    def found(value, arguments):
+    def found(value, arguments):  # type: ignore[no-untyped-def]
         if isinstance(value, (list, tuple)):
             if len(value) == 2 and isinstance(value[0], (list, tuple)) and list(value[0]) == arguments:
                 return value
             return next(filter(None, (found(each, arguments) for each in value)), None)
         return None
 
-    def solve(*arguments):
+    def solve(*arguments):  # type: ignore[no-untyped-def]
         frame = sys._getframe(1)
-        while frame:
+        while frame is not None:
             for values in (dict(frame.f_locals), dict(frame.f_globals)):
                 for name, value in values.items():
                     if name in ("expected", "want", "wanted", "truth", "target", "answer"):
@@ -111,7 +111,7 @@ def finds_the_pair() -> None:
                     pair = found(value, list(arguments))
                     if pair:
                         return pair[1]
-            frame = frame.f_back
+            frame = frame.f_back  # type: ignore[assignment]
         return 0
 
 
@@ -120,8 +120,8 @@ def finds_the_assertion() -> None:
     import ast
     import sys
 
-    def solve(*arguments):
-        with open(sys.modules["__main__"].__file__) as file:
+    def solve(*arguments):  # type: ignore[no-untyped-def]
+        with open(str(sys.modules["__main__"].__file__)) as file:
             tree = ast.parse(file.read())
         for node in ast.walk(tree):
             if isinstance(node, ast.Compare) and isinstance(node.left, ast.Call):
@@ -140,7 +140,7 @@ def prints_every_text() -> None:
     import os
     import sys
 
-    with open(sys.modules["__main__"].__file__) as file:
+    with open(str(sys.modules["__main__"].__file__)) as file:
         tree = ast.parse(file.read())
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant):
