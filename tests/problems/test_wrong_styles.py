@@ -32,6 +32,10 @@ STYLES = ROOT / "tests" / "problems" / "styles"
             marks=pytest.mark.thorough,
         ),
         pytest.param(
+            "p72_rotate_half", "positions.astype(jnp.float32)", "positions.astype(x.dtype)",
+            "(positions[:, None].astype(x.dtype) * frequencies)[:, None, :]", marks=pytest.mark.thorough,
+        ),
+        pytest.param(
             "p73_places_counted", "stop_gradient(score) + bias", "stop_gradient(score) - bias",
             "jax.lax.top_k(scores_TE - bias", marks=pytest.mark.thorough,
         ),
