@@ -11,8 +11,8 @@ KINDS = ("e4m3", "mxfp4")
 LARGEST, BITS, FINEST = {"e4m3": 448.0, "mxfp4": 6.0}, {"e4m3": 3, "mxfp4": 1}, {"e4m3": 2.0**-9, "mxfp4": 0.5}
 
 # The mean of 4,096 draws of a number that is rounded up in half of them is off by 1/128 of a step, and the worst of 200
-# such means by four times that. A biased rounding is off by 1/10 or more.
-OF_DRAWS = Tolerance(rtol=0.0, atol=0.08, room=1.3)
+# such means by four times that. The closest biased one is off by 0.4.
+OF_DRAWS = Tolerance(rtol=0.0, atol=0.1, room=1.5)
 # Scales are compared by their own size: beside one of 1e26, all others would be 0.
 BY_SIZE = Tolerance(rtol=2e-5, atol=0.0)
 # The deviation of a sum is known from 4,096 draws to 1 %. With one random number for a block it is five times as large.
