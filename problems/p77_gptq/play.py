@@ -24,7 +24,8 @@ def play(module: LearnerModule) -> Exhibits:
         {part: np.float64(POCKET.arrays[f"blocks.{layer}.attn.{part}_proj.kernel"]) for part in "qkv"}
         for layer in range(POCKET.num_layers)
     ]
-    inputs = [np.float64(jax.vmap(lambda ids, n=n: into_attention(ids, n))(stories)) for n in range(len(kernels))]
+    into = [jax.vmap(lambda ids, n=n: into_attention(ids, n))(stories) for n in range(len(kernels))]
+    inputs = [np.asarray(x_NTD, "float64") for x_NTD in into]
     known = [x_NTD[:CALIBRATION].reshape(CALIBRATION * T, -1) for x_NTD in inputs]
     new = inputs[LAYER][CALIBRATION:].reshape(NEW * T, -1)
 
@@ -111,7 +112,7 @@ def scorer(ids_NT: Any) -> Any:
     def score(kernels: dict[tuple[int, str], Any]) -> float:
         arrays = dict(POCKET.arrays)
         for (layer, part), kernel in kernels.items():
-            arrays[f"blocks.{layer}.attn.{part}_proj.kernel"] = np.float32(kernel)
+            arrays[f"blocks.{layer}.attn.{part}_proj.kernel"] = np.asarray(kernel, "float32")
         return float(compiled(nnx.state(gpt(weights=replace(POCKET, arrays=arrays)))))
 
     return score
