@@ -57,6 +57,10 @@ pytestmark = pytest.mark.fast
         ("73", "balance after 200 steps", "fullest", (), "7", "after 200 steps, the fullest expert has 7 times the "
             "mean; 3 are allowed"),
         ("72", "keys at four times the context", "missed", (), "7", "the model misses 7 keys, expected 3"),
+        ("77", "error of the outputs", "error", (), "7", "the error of the outputs is 7 times that of plain rounding; "
+            "3 times is expected"),
+        ("77", "under half of plain rounding", "half", (), "no", "the error of the outputs is more than half of that "
+            "of plain rounding"),
         ("49", "blocks sent to neighbors only", "exchanged.turns", (), "7",
          "`ppermute` sends as much as 7 turns of all keys and values, expected at most 3"),
         ("63", "memory of one step", "program.temporary_bytes", (), "7",

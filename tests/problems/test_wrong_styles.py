@@ -31,6 +31,9 @@ STYLES = ROOT / "tests" / "problems" / "styles"
             "p48_scan_for_places", "fits = place < C", "fits = place <= C", "jnp.where((place_N <= C)",
             marks=pytest.mark.thorough,
         ),
+        (
+            "p77_explicit_inverse", "np.outer(column, inverse[d, d + 1 :])", "0", "np.linalg.inv(H_DD)",
+        ),
         pytest.param(
             "p72_rotate_half", "positions.astype(jnp.float32)", "positions.astype(x.dtype)",
             "(positions[:, None].astype(x.dtype) * frequencies)[:, None, :]", marks=pytest.mark.thorough,
