@@ -45,7 +45,6 @@ PAGES = {
     "71": "weightₜₛ = e^(scoreₜₛ) / (e^(zₕ) + Σᵣ e^(scoreₜᵣ))",
     "77": "H⁻¹ = Uᵀ U",
     "76": "Σ_d |x_td| e_df + Σ_d e_td |Ŵ_df|",
-    "79": "loss = -(1 / N) Σᵢ Σₜ wᵢₜ min(ρᵢₜ Aᵢ, cᵢₜ Aᵢ)",
     "79": "loss = -(1 / N) Σᵢ Σₜ wᵢₜ min(ρᵢₜ Aᵢ, clip(ρᵢₜ) Aᵢ)",
 }
 
