@@ -61,7 +61,7 @@ def glossary(word: tuple[str, ...]) -> None:
 @click.argument("name", nargs=-1)
 @click.pass_obj
 def models(folder: str | None, name: tuple[str, ...]) -> None:
-    """Show what open models are made of, and what of it you know.
+    """Show what open models are made of, and tick what you know.
 
     Without NAME, all models are listed. A part is ticked when you have passed the problems that teach it.
     """

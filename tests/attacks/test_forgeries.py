@@ -117,6 +117,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "no matrices for each token",
     ),
     "74": ("whole arrays", "work of chunks", "work of one position"),
+    "76": ("products of codes",),
     "77": ("error of the outputs", "under half of plain rounding", "work of 640 features"),
 }  # fmt: skip
 

@@ -235,7 +235,7 @@ def test_frames_are_verified(copy: Path, grade: Grade):
         (frames / f"p04_{name}.py").write_text(f"{head}{body}    return out * scale + bias\n")
     marked = {"good": core, "wrong": programs["wrong"], "caught": inner}
     tables = [f"[[frame]]\nfile = 'p04_{name}.py'\ncore = ['''\n{block}''']\n\n" for name, block in marked.items()]
-    toml.write_text("".join(tables) + toml.read_text())
+    toml.write_text(WHY + "".join(tables) + toml.read_text().removeprefix(WHY))
     (row,) = grade("verify", "--json", "--seeds", 0, root=copy).json["problems"]
     unmarked, caught, *others = row["complaints"]
     assert unmarked == "p04_unmarked.py must be both a file p04_*.py of solutions/frames and the `file` of a [[frame]]"
