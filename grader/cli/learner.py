@@ -241,7 +241,7 @@ def hint(folder: str | None, word: str, again: bool) -> None:
 @click.option("--give-up", is_flag=True, help="Show it even though you have not passed.")
 @click.pass_obj
 def solution(folder: str | None, word: str, give_up: bool) -> None:
-    """Read the reference of problem NN and its reasons, once you have passed."""
+    """Read the reference of problem NN, with its reasons, after a pass."""
     problem = catalog.find(word)
     space, text = workspace.find(folder), catalog.explained_solution(problem)
     passed = _has_passed(space, problem)
