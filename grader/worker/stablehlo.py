@@ -317,8 +317,12 @@ def _type_of_main(module: Any) -> Any:
 
 def meshes(module: Any) -> dict[str, list[tuple[str, int]]]:
     """Returns the names and sizes of the axes of each mesh that a parsed module names."""
+    return _meshes(module.body.operations)
+
+
+def _meshes(operations: Any) -> dict[str, list[tuple[str, int]]]:
     found = {}
-    for view in module.body.operations:
+    for view in operations:
         if view.operation.name == "sdy.mesh":
             axes = re.findall(r'"(\w+)"=(\d+)', str(view.operation.attributes["mesh"]))
             found[str(ir.StringAttr(view.operation.attributes["sym_name"]).value)] = [
@@ -407,8 +411,24 @@ def scattered_axes(scatter: Any) -> tuple[int, int]:
 
 
 def device_groups(collective: Any) -> list[list[int]]:
-    """Returns the groups of devices in which a collective exchanges numbers, or its pairs of a source and a target."""
+    """Returns the groups of devices in which a collective exchanges numbers, or its pairs of a source and a target.
+
+    JAX 0.12 names the axes of a mesh instead of listing the groups. Raises ValueError if it names a part of an axis.
+    """
     name = "source_target_pairs" if collective.name == "stablehlo.collective_permute" else "replica_groups"
+    text = str(collective.attributes[name])
+    if named := re.fullmatch(r"#stablehlo\.replica_group_mesh_axes<mesh = @([\w.$-]+), axes = \[(.*)\]>", text):
+        top = collective
+        while top.parent is not None:
+            top = top.parent.operation
+        sizes = dict(_meshes(top.regions[0].blocks[0].operations)[named[1]])
+        inside = re.findall(r'#stablehlo\.axis_ref<name = "(\w+)">', named[2])
+        if named[2].count("axis_ref") != len(inside):
+            raise ValueError(f"groups of a part of an axis: {text}")
+        places = sorted(range(len(sizes)), key=lambda place: list(sizes)[place] in inside)
+        grid = np.arange(math.prod(sizes.values())).reshape([*sizes.values()]).transpose(places)
+        groups: list[list[int]] = grid.reshape(-1, math.prod(sizes[each] for each in inside)).tolist()
+        return groups
     rows = np.array(ir.DenseElementsAttr(collective.attributes[name])).tolist()
     return [[number for number in row if number >= 0] for row in rows]  # groups of different sizes are filled with -1
 
