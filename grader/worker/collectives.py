@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from grader.worker import stablehlo
 from grader.worker.counting import NAME, WRITTEN, UncountableError
 
 _BYTES = {
@@ -182,9 +183,6 @@ def _groups(kind: str, text: str, devices: int) -> Any:
         groups, shape, order = ([int(n) for n in part.split(",") if n] for part in counted.groups(""))
         return np.arange(devices).reshape(shape).transpose(order or None).reshape(groups)
     if named := re.search(r"replica_groups=mesh\[((?:'\w+'=\d+,?)+)\] \{((?:'\w+',?)+)\}", text):
-        sizes = dict(re.findall(r"'(\w+)'=(\d+)", named[1]))
-        inside = re.findall(r"'(\w+)'", named[2])
-        order = sorted(range(len(sizes)), key=lambda number: list(sizes)[number] in inside)
-        grid = np.arange(devices).reshape([int(size) for size in sizes.values()]).transpose(order)
-        return grid.reshape(-1, math.prod(int(sizes[name]) for name in inside))
+        sizes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", named[1])}
+        return stablehlo.groups_along(sizes, re.findall(r"'(\w+)'", named[2]))
     return np.arange(devices)[None]

@@ -425,12 +425,18 @@ def device_groups(collective: Any) -> list[list[int]]:
         inside = re.findall(r'#stablehlo\.axis_ref<name = "(\w+)">', named[2])
         if named[2].count("axis_ref") != len(inside):
             raise ValueError(f"groups of a part of an axis: {text}")
-        places = sorted(range(len(sizes)), key=lambda place: list(sizes)[place] in inside)
-        grid = np.arange(math.prod(sizes.values())).reshape([*sizes.values()]).transpose(places)
-        groups: list[list[int]] = grid.reshape(-1, math.prod(sizes[each] for each in inside)).tolist()
+        groups: list[list[int]] = groups_along(sizes, inside).tolist()
         return groups
     rows = np.array(ir.DenseElementsAttr(collective.attributes[name])).tolist()
     return [[number for number in row if number >= 0] for row in rows]  # groups of different sizes are filled with -1
+
+
+def groups_along(sizes: Mapping[str, int], axes: Sequence[str]) -> Any:
+    """Returns the groups of the devices of a mesh that differ only in their places along these axes, one in a row.
+    `sizes` are those of all axes, in order."""
+    places = sorted(range(len(sizes)), key=lambda place: list(sizes)[place] in axes)
+    grid = np.arange(math.prod(sizes.values())).reshape([*sizes.values()]).transpose(places)
+    return grid.reshape(-1, math.prod(sizes[each] for each in axes))
 
 
 def sorted_axis(sort: Any) -> int:
