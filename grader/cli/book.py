@@ -68,14 +68,15 @@ def models(folder: str | None, name: tuple[str, ...]) -> None:
     from grader.course import models as models_
     from grader.course import workspace
 
-    if not models_.every():
+    listed = models_.every()
+    if not listed:
         raise UsageError("This course says nothing of other models.")
     passed = {each for each, standing in workspace.find(folder).standings().items() if standing.passed}
     if not name:
-        width = max(len(model.name) for model in models_.every())
-        for model in models_.every():
+        width = max(len(model.name) for model in listed)
+        for model in listed:
             click.echo(f"{model.name:{width}}  you know {model.known(passed)} of {len(model.parts)} parts")
-        terminal.echo(f"`grade models {models_.every()[0].name}` shows its parts.")
+        terminal.echo(f"`grade models {listed[0].name}` shows its parts.")
         return
     model = models_.find(" ".join(name))
     click.echo(click.style(model.name, bold=True))
