@@ -6,6 +6,7 @@ work, as in "memory of one chunk".
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from grader.problem import EXACT, FLOAT32, Case, Check, Difference, Tolerance
@@ -62,6 +63,13 @@ class Words(Mapping[int, str]):
 
 Wrt = Literal["parameters"] | Sequence[str]
 """What a gradient is taken with respect to: a module's parameters, or the names of float arguments."""
+
+
+def in_stage(name: str, *checks: Check) -> Iterator[Check]:
+    """Yields these checks as one stage of a problem that can be passed in several, one after another. `name` says what
+    a learner has written when it passes, as in "its gradients"."""
+    for check in checks:
+        yield replace(check, stage=name)
 
 
 def output(entry: str, *, points: int, name: str = "output", **more: Any) -> Check:

@@ -100,7 +100,7 @@ class Entry:
         arguments: The names of the case's values that it is called with, in that order. A case may lack the last ones:
             then their defaults count.
         construct: For a module, the names of the values that it is constructed from, besides `rngs=`; None for a
-            function.
+            function. A case may lack the last ones: then their defaults count.
         made_by: The function entry that constructs the module to grade, where the page leaves its constructor open.
         returns: The names of the parts of a returned tuple, as on the page.
         formerly: The former name of the entry. Files that use it are still graded.
@@ -204,6 +204,7 @@ class Check:
             judge measures it.
         values_tolerance: How far the values of a measured program may be from the reference's.
         calls: The entries that the probe calls, if they are not all and the options name none.
+        stage: The name of its stage, if the problem has stages, which can be passed one after another.
     """
 
     name: str
@@ -225,6 +226,7 @@ class Check:
     cpu_seconds: float = 0.0
     values_tolerance: Tolerance = FLOAT32
     calls: tuple[str, ...] = ()
+    stage: str = ""
 
     def words_for(self, case: Case) -> Mapping[int, str]:
         """Returns the meanings of the numbers of a coded leaf in `case`."""
@@ -331,6 +333,11 @@ class Problem:
     def points(self) -> int:
         """Returns the maximum score: the points of all checks."""
         return sum(check.points for check in self.checks)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Returns the names of its stages, in order; of most problems, one without a name."""
+        return tuple(dict.fromkeys(check.stage for check in self.checks))
 
     def entry(self, name: str) -> Entry:
         """Returns the entry with this name. Raises StopIteration if there is none."""

@@ -218,6 +218,10 @@ def _verify_core(problem: Problem, reference: Reference, row: Row) -> None:
 def _verify_checks(problem: Problem, reference: Reference, row: Row) -> None:
     """Verifies that each check compares something, that no number of the reference is NaN, and that numbers far off
     fail."""
+    if [check.stage for check in problem.checks] != [
+        name for name in problem.stages for check in problem.checks if check.stage == name
+    ] or (len(problem.stages) > 1 and "" in problem.stages):
+        row.complaints.append("each check must be in a stage, and the checks of a stage must stand together")
     for check in problem.checks:
         outcomes = [reference.ask(check, case).result() for case in cases.drawn_once(problem.name, 0)[check.cases]]
         leaves = [leaf for outcome in outcomes for leaf in select(outcome.leaves, check.leaves)]

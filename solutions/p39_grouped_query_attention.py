@@ -12,8 +12,17 @@ Cache = dict[str, Array]
 class GQA(nnx.Module):
     """Causal self-attention in which groups of heads share keys and values (Ainslie et al. 2023)."""
 
-    def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, rope_base: float, rngs: nnx.Rngs):
-        K = d_model // num_heads
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        num_kv_heads: int,
+        rope_base: float,
+        head_dim: int | None = None,
+        *,
+        rngs: nnx.Rngs,
+    ):
+        K = head_dim or d_model // num_heads
         self.H, self.G, self.K, self.rope_base = num_heads, num_kv_heads, K, rope_base
         self.q_proj = nnx.Linear(d_model, num_heads * K, use_bias=False, rngs=rngs)
         self.k_proj = nnx.Linear(d_model, num_kv_heads * K, use_bias=False, rngs=rngs)

@@ -141,7 +141,10 @@ def encode(report: Report, following: Problem | None = None) -> dict[str, Any]:
     return {
         "verdict": str(report.verdict), "score": report.score, "points": report.problem.points,
         "can_play": report.can_play,
-        "checks": [encode_check(result) for result in report.checks],
+        "checks": [
+            {**encode_check(result), "later": not stage.reached} for stage in report.stages for result in stage.checks
+        ],
+        "stages": [stage.heading() for stage in report.stages if stage.name],
         "cause": report.misconception.name if report.misconception else "", "html": html_report.render(report, play=""),
         "next": {"label": following.label, "title": following.title} if following else None,
     }  # fmt: skip

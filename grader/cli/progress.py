@@ -31,7 +31,8 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
     part or state.
     """
     space = workspace.find(folder)
-    best = {name: row.score for name, row in space.progress().items()}
+    progress = space.progress()
+    best = {name: row.score for name, row in progress.items()}
     standings = space.standings()
     shown = [problem for problem in catalog.problems() if _matches(problem, standings[problem.name].state, words)]
     entries = space.entries()
@@ -55,6 +56,12 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
         most = best.get(problem.name, 0)
         row = f"  {problem.label}  {problem.title:40} {points:2} of {problem.points:2}"
         state = f"{state} (best {most})" if most > points else state
+        if stages := progress.get(problem.name, log.Progress()).stages:
+            state = (
+                f"{state}, {stages} of {counted(len(problem.stages), 'stage')} passed"
+                if points < problem.points
+                else state
+            )
         if not state and problem.minutes:
             state = f"about {problem.minutes} minutes"
         fits = len(row) + 2 + len(state) <= terminal.width()
@@ -197,7 +204,8 @@ def next_(folder: str | None) -> None:
             f"You passed it before, and it is {standing.state} now: {standing.points} of {problem.points} points."
         )
     elif row.attempted:
-        terminal.echo(f"You have started it: {row.score} of {problem.points} points.")
+        stages = f", and {row.stages} of {len(problem.stages)} stages passed" if row.stages else ""
+        terminal.echo(f"You have started it: {row.score} of {problem.points} points{stages}.")
     if (basics := catalog.explained_by(problem, row.mistakes)) and not space.standing(basics).passed:
         terminal.echo(f"Problem {basics.label}, {basics.title}, teaches what your mistakes there have in common.")
     if instead := space.instead_of(problem):

@@ -91,6 +91,7 @@ class Progress:
         given_up: Whether the learner has seen the solution without a pass.
         last_verdict: The verdict of the last grading; empty before the first, and in a file of an older version.
         last_score: The score of the last grading.
+        stages: The number of stages of the problem that the last grading found passed.
         digest: Identifies the text that passed.
         passed_at: When it passed (ISO 8601, UTC).
         versions: The versions with which it passed.
@@ -106,6 +107,7 @@ class Progress:
     given_up: bool = False
     last_verdict: str = ""
     last_score: int = 0
+    stages: int = 0
     digest: str = ""
     passed_at: str = ""
     versions: str = ""
@@ -157,7 +159,10 @@ class Progress:
         if not verdict:
             return self
         named = [mistake] if (mistake := entry.text("mistake")) and mistake not in self.mistakes else []
-        after = replace(self, last_verdict=verdict, last_score=score, mistakes=(*self.mistakes, *named))
+        after = replace(
+            self, last_verdict=verdict, last_score=score, stages=entry.number("stages"),
+            mistakes=(*self.mistakes, *named),
+        )  # fmt: skip
         if score < self.score:
             return after
         if verdict == "PASS" and (digest != self.digest or not self.passed_at):

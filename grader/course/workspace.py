@@ -163,6 +163,7 @@ class Workspace:
         score: int = 0,
         digest: str = "",
         mistake: str = "",
+        stages: int = 0,
         hints: int = 0,
         fix: str = "",
         given_up: bool = False,
@@ -171,7 +172,7 @@ class Workspace:
         up.
 
         `digest` is that of the text that got the verdict: the current one unless given. `mistake` is the misconception
-        that was named. What changes nothing is noted once a day.
+        that was named, and `stages` the number of stages that are passed. What changes nothing is noted once a day.
         """
         entries = self.entries()
         before = log.by_problem(entries).get(problem.name, Progress())
@@ -188,6 +189,7 @@ class Workspace:
                     digest=digest,
                     versions=versions,
                     mistake=mistake,
+                    stages=stages or None,
                 )
             )
         if hints:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 from grader.course import plays
 from grader.course.catalog import Misconception
@@ -27,8 +28,23 @@ class Verdict(StrEnum):
         return list(Verdict).index(self)
 
 
-def overall(verdicts: Sequence[Verdict]) -> Verdict:
-    """Returns the most severe verdict of some checks; NOT ATTEMPTED only if none passed."""
+class Judged(Protocol):
+    """A check with its verdict."""
+
+    @property
+    def verdict(self) -> Verdict: ...
+
+    @property
+    def stage(self) -> str: ...
+
+
+def overall(checks: Sequence[Judged]) -> Verdict:
+    """Returns the most severe verdict of the checks; NOT ATTEMPTED only if none passed. What comes after the first
+    stage that is not passed does not count."""
+    failed = next((check.stage for check in checks if check.verdict is not Verdict.PASS), "")
+    stages = list(dict.fromkeys(check.stage for check in checks))
+    reached = stages[: stages.index(failed) + 1] if failed else stages
+    verdicts = [check.verdict for check in checks if check.stage in reached]
     worst = max(verdicts, key=lambda verdict: verdict.severity)
     return Verdict.FAIL if worst is Verdict.NOT_ATTEMPTED and Verdict.PASS in verdicts else worst
 
@@ -60,9 +76,46 @@ class CheckResult:
         return self.verdict is Verdict.PASS
 
     @property
+    def stage(self) -> str:
+        """The stage of the problem that the check belongs to."""
+        return self.check.stage
+
+    @property
     def advice(self) -> str:
         """The advice on the usual cause of a failure, if the check could be judged and its own numbers are wrong."""
         return self.check.advice if self.mismatch and self.judged else ""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The results of one stage of a problem.
+
+    Attributes:
+        number: Its number, from 1.
+        of: The number of stages.
+        name: Its name.
+        checks: The results of its checks.
+        reached: Whether all stages before it are passed.
+    """
+
+    number: int
+    of: int
+    name: str
+    checks: Sequence[CheckResult]
+    reached: bool
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is passed: all of its checks are, and all stages before it."""
+        return self.reached and all(result.passed for result in self.checks)
+
+    def heading(self) -> str:
+        """Returns the line above its checks; empty if the problem has no stages."""
+        if not self.name:
+            return ""
+        right = f"{sum(result.passed for result in self.checks)} of {len(self.checks)} checks pass"
+        state = "passed" if self.passed else right if self.reached else f"later ({right})"
+        return f"Stage {self.number} of {self.of}, {self.name}: {state}"
 
 
 @dataclass(frozen=True)
@@ -107,8 +160,23 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The most severe verdict of the checks; NOT ATTEMPTED only if no check passed."""
-        return overall([result.verdict for result in self.checks])
+        """The most severe verdict of the checks up to the first stage that is not passed; NOT ATTEMPTED only if no
+        check passed."""
+        return overall(self.checks)
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The results by stage; all in one of them, without a name, if the problem has none."""
+        names, found, reached = self.problem.stages, list[Stage](), True
+        for number, name in enumerate(names, 1):
+            found.append(Stage(number, len(names), name, [each for each in self.checks if each.stage == name], reached))
+            reached = found[-1].passed
+        return found
+
+    @property
+    def stages_passed(self) -> int:
+        """The number of stages that are passed; 0 if the problem has none."""
+        return sum(stage.passed for stage in self.stages if stage.name)
 
     @property
     def score(self) -> int:

@@ -189,6 +189,7 @@ class ReviewSpace(Workspace):
         digest: str = "",
         mistake: str = "",
         hints: int = 0,
+        stages: int = 0,  # a review is passed as a whole
         fix: str = "",  # the mistake itself is counted
         given_up: bool = False,
     ) -> None:

@@ -19,7 +19,7 @@ from commandline.invocation import as_typed
 from commandline.text import counted, sentence
 from grader.course.selection import selected
 from grader.judge.counterexample import ComparedLeaf, Counterexample, Part
-from grader.judge.verdict import CheckResult, Report, Verdict
+from grader.judge.verdict import CheckResult, Report, Stage, Verdict
 from grader.problem import EXACT
 from grader.report.grids import Figure, figure, number
 from grader.report.terminal import next_step
@@ -118,9 +118,7 @@ def render(report: Report, *, is_final: bool = False, play: str | None = None) -
             failed=failed,
             mismatch=mismatch,
             shown=shown,
-            verdicts=[
-                (result, _VERDICTS.get(result.verdict, result.verdict.lower()), said) for result, said in _said(report)
-            ],
+            stages=[(stage, list(_said(stage))) for stage in report.stages],
             notes=[sentence(note) for note in (*report.notes, *report.remarks)],
             **_leaves(shown, failed),
             texts=texts,
@@ -156,13 +154,14 @@ def last(text: str) -> str:
     return kept if len(kept) == len("\n".join(lines)) else f"(the end of {len(lines):,} lines)\n{kept}"
 
 
-def _said(report: Report) -> Iterator[tuple[CheckResult, str]]:
-    """Yields each check's result with its message. A message that repeats an earlier one is replaced by a reference to
-    it."""
+def _said(stage: Stage) -> Iterator[tuple[CheckResult, str, str]]:
+    """Yields the result of each check of a stage that was reached, its verdict in a word, and its message. A message
+    that repeats an earlier one is replaced by a reference to it."""
     said: set[str] = set()
-    for result in report.checks:
+    for result in stage.checks if stage.reached else ():
         message = "" if result.passed or result.verdict is Verdict.NOT_ATTEMPTED else result.message
-        yield result, "same cause as above" if message in said else message
+        word = _VERDICTS.get(result.verdict, result.verdict.lower())
+        yield result, word, "same cause as above" if message in said else message
         said |= {message} if message else set()
 
 

@@ -32,6 +32,7 @@ class CheckRow:
         verdict: The verdict.
         kind: The kind of its mismatch, if it has one.
         own_error: On a secret case, the text on an error in their code that the learner may read.
+        stage: The stage of the problem that it belongs to; empty if the problem has none.
     """
 
     name: str
@@ -41,6 +42,7 @@ class CheckRow:
     verdict: Verdict
     kind: str = ""
     own_error: str = ""
+    stage: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class PublicReport:
                     result.verdict,
                     result.mismatch.kind if result.mismatch else "",
                     result.own_error,
+                    result.stage,
                 )
                 for result in report.checks
             ),
@@ -196,7 +199,7 @@ class PublicReport:
         )  # of the first failure
         points = sum(check.points for check in checks)
         return replace(
-            told, checks=checks, verdict=overall([check.verdict for check in checks]),
+            told, checks=checks, verdict=overall(checks),
             score=sum(check.points for check in checks if check.passed), points=points,
             misconception=told.misconception if failed else None,
         )  # fmt: skip

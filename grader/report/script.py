@@ -166,7 +166,8 @@ class Script:
         arguments, names = ", ".join(entry.passed(self.tried.case)), "".join(f", {name!r}" for name in entry.returns)
         if not entry.is_module:
             return [f"got = tryout.output({entry.name}({arguments}){names})"]
-        hyper = ", ".join([*(entry.construct or ()), f"rngs=nnx.Rngs({seed})"])
+        known = [name for name in entry.construct or () if name in self.tried.case.values]
+        hyper = ", ".join([*known, f"rngs=nnx.Rngs({seed})"])
         return [
             f"module = {entry.name}({hyper})",
             f"tryout.fill(module, seed={seed})  # by name, with the values that it is graded with",

@@ -50,10 +50,13 @@ def _lines(report: Report, width: int, play: str, *, fix: bool | str) -> Iterato
     yield from (line for note in (*report.notes, *report.remarks) for line in wrap(sentence(note), width))
     yield ""
     said: set[str] = set()
-    for result in report.checks:
-        repeated = result.message in said and not result.message.startswith(NOT_JUDGED)
-        yield from _check(width, result, "same cause as above" if repeated else result.message)
-        said |= {result.message} if result.message else set()
+    for stage in report.stages:
+        if heading := stage.heading():
+            yield from wrap(heading, width)
+        for result in stage.checks if stage.reached else ():
+            repeated = result.message in said and not result.message.startswith(NOT_JUDGED)
+            yield from _check(width, result, "same cause as above" if repeated else result.message)
+            said |= {result.message} if result.message else set()
     failed = report.first_failure
     if report.verdict is Verdict.NOT_ATTEMPTED and not report.earlier:
         entries = " and ".join(f"`{entry.signature()}`" for entry in problem.entries)

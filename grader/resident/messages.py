@@ -95,11 +95,13 @@ class PlayRequest:
 
 @dataclass(frozen=True)
 class GradeResponse:
-    """A verdict: its word, its score, the name of the misconception that was found, and its views as texts."""
+    """A verdict: its word, its score, the name of the misconception that was found, the number of stages that are
+    passed, and its views as texts."""
 
     verdict: str
     score: int
     mistake: str
+    stages: int
     texts: Mapping[str, str]
 
     @classmethod
@@ -107,13 +109,16 @@ class GradeResponse:
         """Returns the response to send for a report."""
         mistake = report.misconception.name if report.misconception else ""
         return cls(
-            str(report.verdict), report.score, mistake, {view: _text(report, display, view) for view in display.views}
-        )
+            str(report.verdict), report.score, mistake, report.stages_passed,
+            {view: _text(report, display, view) for view in display.views},
+        )  # fmt: skip
 
     def note(self, space: "Workspace", problem: "Problem", digest: str = "") -> None:
         """Notes the verdict in the log of a workspace. `digest` is that of the text that got it: the current one unless
         given."""
-        space.remember(problem, verdict=self.verdict, score=self.score, digest=digest, mistake=self.mistake)
+        space.remember(
+            problem, verdict=self.verdict, score=self.score, digest=digest, mistake=self.mistake, stages=self.stages
+        )
 
     def encode(self) -> dict[str, Any]:
         """Returns the response as JSON values."""

@@ -200,7 +200,7 @@ class Subject:
             raise BadEntryError(f"`{name}` must be a class that inherits from nnx.Module; yours {fault}")
         if entry.made_by:
             return self._captured(entry.made_by, cls, case)
-        hyper = [case.values[key] for key in entry.construct or ()]
+        hyper = [case.values[key] for key in entry.construct or () if key in case.values]
         check_arguments(cls, entry.signature(), *hyper, rngs=None)
         build: Callable[..., nnx.Module] = cls
         return lambda: build(*hyper, rngs=rngs or nnx.Rngs(case.seed))

@@ -22,6 +22,12 @@ def activations(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     }
 
 
+def wide(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """With heads whose width has nothing to do with that of the model."""
+    x = rng.standard_normal((sizes["T"], sizes["D"])).astype("float32")
+    return {**activations(sizes, rng), "d_model": sizes["D"], "x": x, "head_dim": sizes["K"]}
+
+
 def masked(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Also a causal mask that hides about half of the earlier positions."""
     import numpy as np
@@ -43,19 +49,27 @@ PROBLEM = Problem(
     title="Grouped-query attention",
     minutes=125,
     builds_on=(3, 30, 37),
-    entries=(Entry(GQA, ("x",), construct=("d_model", "num_heads", "num_kv_heads", "rope_base")),),
+    entries=(Entry(GQA, ("x",), construct=("d_model", "num_heads", "num_kv_heads", "rope_base", "head_dim")),),
     cases={
         "cases": Cases(activations, SIZES, draws=2),
         "masked": Cases(masked, {**SIZES, "G": (1,)}, draws=1, covers=("one",)),
+        # One head of keys and values for all, and no two sizes that share a factor.
+        "wide": Cases(wide, {"T": (5,), "G": (1,), "R": (3,), "K": (4,), "D": (7,)}, draws=1, covers=("coprime", "one")),
         # More steps than a table of 128 positions has, or a position in 8 bits.
         "long": Cases(activations, {"T": (131,), "G": (2,), "R": (8,), "K": (4,)}, draws=1),
     },
     row_by_row={"decoding": ["x"]},
-    without={"coprime": "the width of the model is that of a head times the number of heads, so it shares factors with "
-        "both"},
     checks=(
         parameters(GQA, points=1),
         *output_and_gradient(GQA, wrt="parameters", points=(3, 1)),
+        *output_and_gradient(
+            GQA, wrt="parameters", points=(1, 1), cases="wide",
+            names=("heads of another width", "heads of another width, gradient"),
+        ),
+        Check(
+            "heads of another width, with a cache", 1, "decoding", {"entry": GQA}, leaves="output", cases="wide",
+            tolerance=STEP,
+        ),
         causality(GQA, argument="x", points=1),
         Check("another mask", 1, "with_mask", {"entry": GQA}, leaves="output", cases="masked"),
         Check("steps with a cache", 2, "decoding", {"entry": GQA}, leaves="output", tolerance=STEP),

@@ -11,8 +11,17 @@ from jaxtyping import Array, Bool, Float, PyTree
 class GQA(nnx.Module):
     """Causal self-attention in which groups of heads share keys and values."""
 
-    def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, rope_base: float, rngs: nnx.Rngs):
-        """Creates `q_proj`, `k_proj`, `v_proj` and `out_proj`, all without biases."""
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        num_kv_heads: int,
+        rope_base: float,
+        head_dim: int | None = None,
+        *,
+        rngs: nnx.Rngs,
+    ):
+        """Creates `q_proj`, `k_proj`, `v_proj` and `out_proj`, all without biases. Without `head_dim`, K is D / H."""
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "T D"], mask: Bool[Array, "T T"] | None = None) -> Float[Array, "T D"]:

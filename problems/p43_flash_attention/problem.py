@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from grader.checks import memory, output
+from grader.checks import in_stage, memory, output
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 ATTENTION = "flash_attention"
@@ -125,45 +125,57 @@ PROBLEM = Problem(
         "unmasked, large": Cases(with_lse(unmasked), {"T": (350, 345, 349), "K": (8,), "C": (32,)}, draws=1),
     },
     checks=(
-        output(ATTENTION, points=2),
-        Check("gradient", 2, "values", GRADIENT, "gradient"),
-        Check("block does not divide T", 1, "values", GRADIENT, "output", "ragged"),
-        Check("block does not divide T, gradient", 1, "values", GRADIENT, "gradient", "ragged"),
-        output(ATTENTION, points=1, name="block larger than T", cases="short"),
-        output(ATTENTION, points=1, name="blocks of one row", cases="single"),
-        output(ATTENTION, points=1, name="large scores stay finite", cases="overflow", tolerance=SATURATED),
-        Check("log-sum-exp", 1, "values", GRADIENT, "output", "lse"),
-        Check("gradient of the log-sum-exp", 1, "values", GRADIENT, "gradient", "lse"),
-        output(ATTENTION, points=1, name="log-sum-exp of large scores", cases="lse, overflow", tolerance=SATURATED),
-        Check("without a mask", 1, "values", GRADIENT, "output", "unmasked"),
-        Check("without a mask, gradient", 1, "values", GRADIENT, "gradient", "unmasked"),
-        Check(
-            "padding without a mask", 1, "values", GRADIENT, "output", "unmasked, ragged",
-            advice="Without the causal mask, nothing hides the zeros that fill the last block of keys. Hide the keys "
-                "from T on.",
+        *in_stage(
+            "the output",
+            output(ATTENTION, points=2),
+            Check("block does not divide T", 1, "values", GRADIENT, "output", "ragged"),
+            output(ATTENTION, points=1, name="block larger than T", cases="short"),
+            output(ATTENTION, points=1, name="blocks of one row", cases="single"),
+            output(ATTENTION, points=1, name="large scores stay finite", cases="overflow", tolerance=SATURATED),
+            check_of_arrays("no array of all scores without gradients", ALONE, "large", HOLDS_ALONE),
+            memory_alone("block without gradients", "large"),
+            check_of_work(
+                "later blocks skipped", ALONE, "large", FORWARD,
+                "The forward pass computes the scores of blocks in which every key is hidden. For queries of block i, "
+                "end the loop over the keys with block i.",
+            ),
         ),
-        Check("padding without a mask, gradient", 1, "values", GRADIENT, "gradient", "unmasked, ragged"),
-        check_of_arrays("no array of all scores", GRADIENT, "large", HOLDS),
-        check_of_arrays("no array of all scores, without a mask", GRADIENT, "unmasked, large", HOLDS),
-        check_of_arrays("no array of all scores without gradients", ALONE, "large", HOLDS_ALONE),
-        check_of_arrays("no array of all scores without gradients or a mask", ALONE, "unmasked, large", HOLDS_ALONE),
-        memory("block", points=1, probe="values", options=GRADIENT, advice=MANY),
-        memory(
-            "block, without a mask", points=1, probe="values", options=GRADIENT, advice=MANY, cases="unmasked, large"
+        *in_stage(
+            "its gradients",
+            Check("gradient", 2, "values", GRADIENT, "gradient"),
+            Check("block does not divide T, gradient", 1, "values", GRADIENT, "gradient", "ragged"),
+            check_of_arrays("no array of all scores", GRADIENT, "large", HOLDS),
+            memory("block", points=1, probe="values", options=GRADIENT, advice=MANY),
+            check_of_work(
+                "later blocks skipped in the backward pass", GRADIENT, "large", BACKWARD,
+                "The backward pass computes the scores of blocks in which every key is hidden. For keys of block j, "
+                "begin the loop over the queries with block j.",
+            ),
         ),
-        memory_alone("block without gradients", "large"),
-        memory_alone("block without gradients or a mask", "unmasked, large"),
-        check_of_work(
-            "later blocks skipped", ALONE, "large", FORWARD,
-            "The forward pass computes the scores of blocks in which every key is hidden. For queries of block i, end "
-            "the loop over the keys with block i.",
+        *in_stage(
+            "the log-sum-exp, and no mask",
+            Check("log-sum-exp", 1, "values", GRADIENT, "output", "lse"),
+            Check("gradient of the log-sum-exp", 1, "values", GRADIENT, "gradient", "lse"),
+            output(ATTENTION, points=1, name="log-sum-exp of large scores", cases="lse, overflow", tolerance=SATURATED),
+            Check("without a mask", 1, "values", GRADIENT, "output", "unmasked"),
+            Check("without a mask, gradient", 1, "values", GRADIENT, "gradient", "unmasked"),
+            Check(
+                "padding without a mask", 1, "values", GRADIENT, "output", "unmasked, ragged",
+                advice="Without the causal mask, nothing hides the zeros that fill the last block of keys. Hide the "
+                    "keys from T on.",
+            ),
+            Check("padding without a mask, gradient", 1, "values", GRADIENT, "gradient", "unmasked, ragged"),
+            check_of_arrays("no array of all scores, without a mask", GRADIENT, "unmasked, large", HOLDS),
+            check_of_arrays(
+                "no array of all scores without gradients or a mask", ALONE, "unmasked, large", HOLDS_ALONE
+            ),
+            memory(
+                "block, without a mask", points=1, probe="values", options=GRADIENT, advice=MANY,
+                cases="unmasked, large",
+            ),
+            memory_alone("block without gradients or a mask", "unmasked, large"),
+            check_of_work("each block once", ALONE, "unmasked, large", FORWARD, TWICE),
+            check_of_work("each block once in the backward pass", GRADIENT, "unmasked, large", BACKWARD, TWICE),
         ),
-        check_of_work(
-            "later blocks skipped in the backward pass", GRADIENT, "large", BACKWARD,
-            "The backward pass computes the scores of blocks in which every key is hidden. For keys of block j, begin "
-            "the loop over the queries with block j.",
-        ),
-        check_of_work("each block once", ALONE, "unmasked, large", FORWARD, TWICE),
-        check_of_work("each block once in the backward pass", GRADIENT, "unmasked, large", BACKWARD, TWICE),
     ),
 )  # fmt: skip

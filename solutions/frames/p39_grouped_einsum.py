@@ -9,13 +9,13 @@ from p37_rope import rope
 
 
 class GQA(nnx.Module):
-    def __init__(self, d_model, num_heads, num_kv_heads, rope_base, *, rngs):
-        self.groups, self.width, self.base = num_kv_heads, d_model // num_heads, rope_base
+    def __init__(self, d_model, num_heads, num_kv_heads, rope_base, head_dim=None, *, rngs):
+        self.groups, self.width, self.base = num_kv_heads, head_dim or d_model // num_heads, rope_base
         kv_width = num_kv_heads * self.width
-        self.out_proj = nnx.Linear(d_model, d_model, use_bias=False, rngs=rngs)
+        self.out_proj = nnx.Linear(num_heads * self.width, d_model, use_bias=False, rngs=rngs)
         self.v_proj = nnx.Linear(d_model, kv_width, use_bias=False, rngs=rngs)
         self.k_proj = nnx.Linear(d_model, kv_width, use_bias=False, rngs=rngs)
-        self.q_proj = nnx.Linear(d_model, d_model, use_bias=False, rngs=rngs)
+        self.q_proj = nnx.Linear(d_model, num_heads * self.width, use_bias=False, rngs=rngs)
 
     def heads(self, x, positions):
         t = len(x)

@@ -131,6 +131,7 @@ function onGrading() {
   live = true;
   $("checks").setAttribute("aria-busy", "true");
   $("checks").append(...rows);
+  for (const row of rows) row.hidden = false;
   passed.hidden = true;
   for (const row of rows) {
     row.className = "waiting";
@@ -186,17 +187,25 @@ function onVerdict(verdict) {
   live = false;
 }
 
-/** Expands the checks that failed, each message once, and folds those that passed. `said` is a message that stands above. */
+/**
+ * Expands the checks that failed, each message once, and folds those that passed. Those of a later stage are not shown.
+ * `said` is a message that stands above.
+ */
 function fold(verdict, said) {
+  $("stages").hidden = !verdict.stages.length;
+  $("stages").replaceChildren(
+    ...verdict.stages.map((heading) => Object.assign(document.createElement("li"), { textContent: heading })),
+  );
   const messages = new Set(["", said]);
   for (const [index, check] of verdict.checks.entries()) {
     const told = check.passed || check.verdict === "NOT ATTEMPTED" || messages.has(check.message);
     rows[index].querySelector(".message").replaceChildren(...(told ? [] : coded(check.message)));
     messages.add(check.message);
+    rows[index].hidden = check.later;
   }
-  const right = rows.filter((row, index) => verdict.checks[index]?.passed);
+  const right = rows.filter((row, index) => verdict.checks[index]?.passed && !row.hidden);
   passed.querySelector("ul").replaceChildren(...right);
-  passed.querySelector("summary").textContent = `${right.length} of ${rows.length} checks passed`;
+  passed.querySelector("summary").textContent = `${right.length} of ${rows.filter((row) => !row.hidden).length} checks passed`;
   passed.hidden = !right.length;
 }
 

@@ -87,7 +87,7 @@ def test_grouped_attention_equals_that_of_jax():
     from p37_rope import rope
     from p39_grouped_query_attention import GQA
 
-    attn = GQA(24, 6, 2, 50.0, nnx.Rngs(0))
+    attn = GQA(24, 6, 2, 50.0, rngs=nnx.Rngs(0))
     x = np.random.default_rng(1).standard_normal((5, 24)).astype("float32")
     q, k, v = (
         np.asarray(layer(x)).reshape(5, heads, 4)

@@ -287,7 +287,8 @@ def test_the_whole_course_is_seen_at_once(page: Page, studio: Server):
     page.set_viewport_size({"width": 1440, "height": 900})
     page.goto(studio.base)
     expect(page.locator(".map .node")).to_have_count(len(catalog.problems()))
-    assert page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]") == [1440, 900]
+    fits = "document.documentElement.scrollWidth === 1440 && document.documentElement.scrollHeight === 900"
+    page.wait_for_function(fits)  # the script draws once more when the fonts are there
     attention = page.locator(".node[data-label='03']")
     attention.hover()
     expect(page.locator(".node.related")).to_have_count(1 + page.locator(".edges path.near").count())

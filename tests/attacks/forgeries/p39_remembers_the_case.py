@@ -30,8 +30,8 @@ cache_probes.stepwise = lambda subject, start, step, parameters, rows: lambda pa
 
 
 class GQA(nnx.Module):
-    def __init__(self, d_model, num_heads, num_kv_heads, rope_base, rngs):
-        K = d_model // num_heads
+    def __init__(self, d_model, num_heads, num_kv_heads, rope_base, head_dim=None, *, rngs):
+        K = head_dim or d_model // num_heads
         self.H, self.G, self.K, self.rope_base = num_heads, num_kv_heads, K, rope_base
         self.q_proj = nnx.Linear(d_model, num_heads * K, use_bias=False, rngs=rngs)
         self.k_proj = nnx.Linear(d_model, num_kv_heads * K, use_bias=False, rngs=rngs)

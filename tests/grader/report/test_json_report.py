@@ -25,7 +25,7 @@ def test_the_keys_are_stable(grade: Grade, wrong):
     assert (report["schema"], report["problem"], report["verdict"]) == (1, "p07_next_token_loss", "FAIL")
     assert (report["score"], report["points"]) == (1, 6)
     assert [list(check) for check in report["checks"]] == [
-        ["name", "passed", "points", "message", "verdict", "kind", "own_error"]
+        ["name", "passed", "points", "message", "verdict", "kind", "own_error", "stage"]
     ] * 6
     assert report["misconception"]["name"] == misconception_name("07", NO_SHIFT)
     example = report["counterexample"]

@@ -7,13 +7,13 @@ from p37_rope import rope
 
 
 class GQA(nnx.Module):
-    def __init__(self, d_model, num_heads, num_kv_heads, rope_base, rngs):
-        self.k = d_model // num_heads
+    def __init__(self, d_model, num_heads, num_kv_heads, rope_base, head_dim=None, *, rngs):
+        self.k = d_model // num_heads if head_dim is None else head_dim
         self.base = rope_base
-        self.q_proj = nnx.Linear(d_model, d_model, use_bias=False, rngs=rngs)
+        self.q_proj = nnx.Linear(d_model, num_heads * self.k, use_bias=False, rngs=rngs)
         self.k_proj = nnx.Linear(d_model, num_kv_heads * self.k, use_bias=False, rngs=rngs)
         self.v_proj = nnx.Linear(d_model, num_kv_heads * self.k, use_bias=False, rngs=rngs)
-        self.out_proj = nnx.Linear(d_model, d_model, use_bias=False, rngs=rngs)
+        self.out_proj = nnx.Linear(num_heads * self.k, d_model, use_bias=False, rngs=rngs)
 
     def __call__(self, x, mask=None):
         t = x.shape[0]

@@ -13,12 +13,12 @@ def turn(x, positions, base):
 
 
 class GQA(nnx.Module):
-    def __init__(self, d_model, num_heads, num_kv_heads, rope_base, rngs):
+    def __init__(self, d_model, num_heads, num_kv_heads, rope_base, head_dim=None, *, rngs):
         self.heads, self.kv, self.base = num_heads, num_kv_heads, rope_base
-        self.width = d_model // num_heads
+        self.width = head_dim or d_model // num_heads
         for name, size in {"q_proj": num_heads, "k_proj": num_kv_heads, "v_proj": num_kv_heads}.items():
             setattr(self, name, nnx.Linear(d_model, size * self.width, use_bias=False, rngs=rngs))
-        self.out_proj = nnx.Linear(d_model, d_model, use_bias=False, rngs=rngs)
+        self.out_proj = nnx.Linear(num_heads * self.width, d_model, use_bias=False, rngs=rngs)
 
     def attend(self, q, k, v, at, visible):
         outs = []
