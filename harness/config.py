@@ -293,6 +293,11 @@ class Config(
         )
         yield bool(self.base), f"reward={self.reward} needs a trained model; name its run with base=RUN"
         yield (
+            not (self.max_weight and self.cache_blocks),
+            f"max_weight={self.max_weight} needs the log-probabilities of what was sampled, which a shared cache does "
+            "not keep; --set cache_blocks=0",
+        )
+        yield (
             self.batch_size == self.prompts * self.group_size,
             f"batch_size={self.batch_size} is not prompts * group_size, which is {self.prompts * self.group_size}",
         )

@@ -27,8 +27,25 @@ class RewardConfig(Settings):
     kl_weight: float = setting(
         0.1, "weight of the KL divergence from the base; 0: the base is not needed", allowed=NOT_NEGATIVE
     )
+    kl_in: Literal["loss", "reward"] = setting(
+        "loss", "where the KL divergence counts: in the loss of each token, or in the reward of a continuation"
+    )
+    kl_estimate: Literal["k3", "ratio_k3"] = setting(
+        "k3", "the estimate in the loss: k3, or k3 times the ratio, whose gradient is that of the KL divergence"
+    )
+    ratio: Literal["token", "sequence"] = setting(
+        "token", "what the ratio of probabilities is of: a token, or a continuation, by its mean over the tokens (GSPO)"
+    )
     clip_ratio: float = setting(
         0.2, "how far the ratio of probabilities may be from 1", allowed=Range(above=0, below=1)
+    )
+    clip_high: float = setting(
+        0.0, "how far it may be above 1; 0: as far as below, which is clip_ratio", allowed=NOT_NEGATIVE
+    )
+    max_weight: float = setting(
+        0.0,
+        "the most that a token weighs by the gap of sampler and trainer, whose rounding differs; 0: no weights",
+        allowed=NOT_NEGATIVE,
     )
     rollout_updates: int = setting(
         1, "updates per batch of continuations, each with its share of the rows", allowed=COUNT
@@ -46,6 +63,21 @@ class RewardConfig(Settings):
         False, "leave out continuations that are cut off: where they would have led is unknown"
     )
     skip_equal: bool = setting(False, "leave out groups of equal rewards, which only hold the model at its base")
+
+    @property
+    def has_kl_loss(self) -> bool:
+        """Whether the loss has a KL divergence in it."""
+        return bool(self.kl_weight) and self.kl_in == "loss"
+
+    @property
+    def is_exact_kl(self) -> bool:
+        """Whether the gradient of its estimate is that of the KL divergence."""
+        return self.kl_estimate == "ratio_k3"
+
+    @property
+    def clip_above(self) -> float:
+        """How far the ratio may be above 1."""
+        return self.clip_high or self.clip_ratio
 
 
 @dataclass(frozen=True)

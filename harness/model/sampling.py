@@ -218,9 +218,12 @@ def generate_batch(
     end_of_text: int,
     keys_B: Key[Array, "B"],
     lengths_B: Int[np.ndarray, "B"] | None = None,
+    log_p: list[Float[np.ndarray, "N"]] | None = None,
 ) -> list[list[int]]:
     """The tokens after each row of `ids_BT`, up to end-of-text (not included) or `max_tokens`. Each row has its own
     key.
+
+    `log_p` gets the log-probabilities, under the model, of the tokens of each row and of its end.
 
     Rows may be padded at the end to one width; `lengths_B` says how long each is. All batches of a width share one
     program. Rows of one length restart from the second half of the context when it is full, as in `CachedDecoder`; with
@@ -228,7 +231,7 @@ def generate_batch(
     """
     graph, parameters = nnx.split(model)
     context, B = model.config.context, len(ids_BT)
-    done_B, written_BT = np.zeros(B, bool), np.zeros((B, 0), np.int32)
+    done_B, written_BT, log_p_BT = np.zeros(B, bool), np.zeros((B, 0), np.int32), np.zeros((B, 0), np.float32)
     window_BT = np.asarray(ids_BT, np.int32)[:, -context:]
     if lengths_B is None:
         lengths_B = np.full(B, window_BT.shape[1])
@@ -238,18 +241,26 @@ def generate_batch(
         )
     while written_BT.shape[1] < sampling.max_tokens and not done_B.all():
         room = min(context - window_BT.shape[1] + 1, sampling.max_tokens - written_BT.shape[1])
-        fill = _fill(graph, sampling, end_of_text, room)
+        fill = _fill(graph, sampling, end_of_text, room, log_p is not None)
         lengths = lengths_B.astype(np.int32)
-        tokens, done = fill(parameters, window_BT, lengths, jnp.array(done_B), keys_B, np.int32(written_BT.shape[1]))
+        tokens, done, log_p_BN = fill(
+            parameters, window_BT, lengths, jnp.array(done_B), keys_B, np.int32(written_BT.shape[1])
+        )
         written_BT, done_B = np.concatenate([written_BT, tokens], axis=1), np.asarray(done)
+        log_p_BT = np.concatenate([log_p_BT, log_p_BN], axis=1)
         window_BT = np.concatenate([window_BT, tokens], axis=1)[:, -(context // 2 or 1) :]
         lengths_B = np.full(B, window_BT.shape[1])
-    return [[*itertools.takewhile(lambda token: token != end_of_text, row)] for row in written_BT.tolist()]
+    texts = [[*itertools.takewhile(lambda token: token != end_of_text, row)] for row in written_BT.tolist()]
+    if log_p is not None:
+        log_p += [row[: len(text) + 1] for text, row in zip(texts, log_p_BT, strict=True)]
+    return texts
 
 
 @functools.lru_cache(maxsize=8)
-def _fill(graph, sampling: Sampling, end_of_text: int, number: int):
+def _fill(graph, sampling: Sampling, end_of_text: int, number: int, scored: bool):
     """A jitted function that samples `number` tokens after each row of a window, or until all rows have ended.
+
+    It returns them, whether a row has ended, and their log-probabilities: none unless `scored`.
 
     Rows that have ended are filled with end-of-text. With a window of T tokens, position T + number - 2 is the last one
     run. All rows run the same position at a time. A longer prompt takes its own tokens while shorter ones sample
@@ -264,7 +275,7 @@ def _fill(graph, sampling: Sampling, end_of_text: int, number: int):
         first = jnp.min(lengths_B)
         logits_BV, cache = model.step(window_BT, jnp.int32(0), first - 1, model.empty_cache(B))
 
-        def choose(logits_BV, done_B, ids_BS, position):
+        def choose(logits_BV, done_B, ids_BS, log_p_BS, position):
             written_B = position - lengths_B  # negative inside of a prompt
             step_keys_B = jax.vmap(jax.random.fold_in)(keys_B, index + jnp.maximum(written_B, 0))
             token_B = jax.vmap(functools.partial(choose_token, sampling=sampling))(logits_BV, step_keys_B)
@@ -272,21 +283,28 @@ def _fill(graph, sampling: Sampling, end_of_text: int, number: int):
             own_B = jax.lax.dynamic_index_in_dim(ids_BS, position, axis=1, keepdims=False)
             token_B = jnp.where(written_B < 0, own_B, token_B)
             ids_BS = jax.lax.dynamic_update_slice_in_dim(ids_BS, token_B[:, None], position, axis=1)
-            return token_B, done_B | ((token_B == end_of_text) & (written_B >= 0)), ids_BS, position
+            if scored:
+                log_p_BV = jax.nn.log_softmax(logits_BV.astype(jnp.float32))
+                log_p_B1 = jnp.take_along_axis(log_p_BV, token_B[:, None], axis=1)
+                log_p_BS = jax.lax.dynamic_update_slice_in_dim(log_p_BS, log_p_B1, position, axis=1)
+            return token_B, done_B | ((token_B == end_of_text) & (written_B >= 0)), ids_BS, log_p_BS, position
 
         def more(carry):
-            _, done_B, _, position, _ = carry
+            _, done_B, _, _, position, _ = carry
             return (position + 1 < jnp.max(lengths_B) + number) & ~done_B.all()
 
         def advance(carry):
-            token_B, done_B, ids_BS, position, cache = carry
+            token_B, done_B, ids_BS, log_p_BS, position, cache = carry
             logits_BV, cache = model.step(token_B[:, None], position, jnp.int32(0), cache)
-            return *choose(logits_BV, done_B, ids_BS, position + 1), cache
+            return *choose(logits_BV, done_B, ids_BS, log_p_BS, position + 1), cache
 
         ids_BS = jnp.concatenate([window_BT, jnp.full((B, number), end_of_text, jnp.int32)], axis=1)
-        _, done_B, ids_BS, _, _ = jax.lax.while_loop(more, advance, (*choose(logits_BV, done_B, ids_BS, first), cache))
+        log_p_BS = jnp.zeros(ids_BS.shape if scored else (B, 0), jnp.float32)
+        begun = (*choose(logits_BV, done_B, ids_BS, log_p_BS, first), cache)
+        _, done_B, ids_BS, log_p_BS, _, _ = jax.lax.while_loop(more, advance, begun)
         columns_BN = lengths_B[:, None] + jnp.arange(number)[None, :]
-        return jnp.take_along_axis(ids_BS, columns_BN, axis=1), done_B
+        written_BN = jnp.take_along_axis(ids_BS, columns_BN, axis=1)
+        return written_BN, done_B, jnp.take_along_axis(log_p_BS, columns_BN, axis=1) if scored else log_p_BS
 
     return fill
 

@@ -270,6 +270,25 @@ def rollout_loss(config: Config, grpo_loss: Callable[..., Array]) -> LossSum:
     return loss_sum
 
 
+def lag_loss(config: Config, policy_loss: Callable[..., Array], kl_loss: Callable[..., Array]) -> LossSum:
+    """The loss of rollouts from policy_loss and kl_loss: means over all sampled tokens, or over all continuations."""
+    most = config.max_weight or 1.0
+
+    def loss_sum(model: nnx.Module, rollouts: Rollouts, key: Any) -> tuple[Array, Array]:
+        del key  # no dropout: the ratio compares two runs of one function
+        new_BT, _ = log_probabilities(config, model, rollouts.ids_BW)
+        sampled_BT, old_BT = rollouts.sampled_BT, rollouts.old_BT
+        sampler_BT = old_BT if rollouts.sampler_BT is None else rollouts.sampler_BT  # which weighs 1 then
+        bounds = config.ratio, config.clip_ratio, config.clip_above, most
+        mean = policy_loss(new_BT, old_BT, sampler_BT, sampled_BT, rollouts.advantages_B, *bounds)
+        if rollouts.base_BT is not None:
+            mean += config.kl_weight * kl_loss(new_BT, old_BT, sampler_BT, rollouts.base_BT, sampled_BT, most)
+        count = jnp.sum(sampled_BT) if config.ratio == "token" else jnp.sum(sampled_BT.any(axis=1))
+        return mean * count.astype(mean.dtype), count
+
+    return loss_sum
+
+
 def preference_loss(config: Config, dpo_loss: Callable[..., Array]) -> LossSum:
     """The loss of pairs of answers from dpo_loss, which is that of one pair and takes logits."""
 

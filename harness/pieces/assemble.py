@@ -35,7 +35,7 @@ from harness.pieces.spec import has_segments
 from harness.pieces.zero1 import with_zero_step
 from harness.training.optimizer import make_optimizer, of_updates
 from harness.training.sharding import ShardingRule, path_names
-from harness.training.train_step import Gradients, Recipe, default_recipe
+from harness.training.train_step import Gradients, LossSum, Recipe, default_recipe
 
 # Those that mix positions, of which a config uses one
 MIXER_PIECES = ("GQA", "CausalMHA", "LatentAttention", "SelectiveSSM")
@@ -249,6 +249,35 @@ def generate_tokens(
     logits = jax.jit(lambda ids: nnx.merge(graph, parameters)(ids))
     tokens = attribute_errors_to(pieces, lambda: pieces.by_name["generate"](logits, jnp.asarray(ids), *options))
     return iter(np.asarray(tokens).tolist())
+
+
+def rollout_loss(config: Config, pieces: Pieces) -> LossSum | None:
+    """The loss of rollouts that a run takes from its pieces, if any."""
+    if pieces.uses("policy_loss", config):
+        return adapt.lag_loss(config, pieces.by_name["policy_loss"], pieces.by_name["kl_loss"])
+    loss: LossSum | None = pieces.adapted("grpo_loss", config)
+    return loss
+
+
+def verifier(pieces: Pieces) -> Callable[[str, str], bool] | None:
+    """The piece `verify`, if there is one. It raises PieceError if the piece fails or says neither yes nor no."""
+    if "verify" not in pieces.by_name:
+        return None
+
+    def verify(answer: str, truth: str) -> bool:
+        found = attribute_errors_to(pieces, lambda: pieces.by_name["verify"](answer, truth))
+        if not isinstance(found, bool):
+            raise PieceError(f"verify returned {found!r} for the answer {answer!r:.60}; it must return True or False.")
+        return found
+
+    return verify
+
+
+def samples_together(config: Config, pieces: Pieces | None) -> bool:
+    """Whether the harness samples several texts in one program: no piece chooses tokens, and none is a model without a
+    cache."""
+    others = (*WITHOUT_CACHE, "sampling_distribution", "generate", "decode_step")
+    return pieces is None or not any(pieces.uses(name, config) for name in others)
 
 
 def paging(config: Config, pieces: Pieces | None) -> Paging | None:

@@ -12,6 +12,7 @@ from flax import nnx
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array
 
+from harness.config import TASK
 from harness.pieces import adapt
 from harness.pieces.adapt import PAD_ID, LoaderPosition
 from harness.pieces.smoke_tests import IDS, D, F, SmokeTestError, T, V, check_output
@@ -194,9 +195,52 @@ def dpo_loss(loss: Any) -> None:
 
 
 def _grpo_loss(run: Setup) -> Use:
-    if run.config.loss_mean != "token":
+    config = run.config
+    if not config.reward or run.uses("policy_loss"):
+        return unless_done_by("policy_loss", run, only(bool(config.reward), "by `harness rl`"))
+    if config.loss_mean != "token":
         return Use(False, "grpo_loss is a mean over tokens; --set loss_mean=token", is_conflict=True)
-    return only(bool(run.config.reward), "by `harness rl`")
+    if config.ratio != "token" or config.clip_high or config.max_weight or (config.has_kl_loss and config.is_exact_kl):
+        what = "ratio=sequence, clip_high, max_weight and kl_estimate=ratio_k3"
+        return Use(False, f"{what} are not among its arguments: problem 79 has them", is_conflict=True)
+    return Use(True, "by `harness rl`")
+
+
+def _policy_loss(run: Setup) -> Use:
+    config = run.config
+    has_its_kl = not config.has_kl_loss or (config.is_exact_kl and config.ratio == "token")
+    when = (
+        "by `harness rl` with loss_mean as `ratio`, and without a KL divergence in the loss, or with ratio=token and "
+        "kl_estimate=ratio_k3"
+    )
+    return only(bool(config.reward) and config.ratio == config.loss_mean and has_its_kl, when)
+
+
+@piece("p79_policy_with_lag", needs=("kl_loss",), use=_policy_loss)
+def policy_loss(loss: Any, kl_loss: Any) -> None:
+    """Two rows, of which one ends early, under jit, with both kinds of ratio."""
+    log_p = jnp.full((2, T), -1.0)
+    sampled = jnp.arange(T)[None] < jnp.array([[T], [T - 2]])
+    for kind in ("token", "sequence"):
+        value = jax.jit(loss, static_argnums=(5, 6, 7, 8))(
+            log_p, log_p - 0.1, log_p, sampled, jnp.array([1.0, -1.0]), kind, 0.2, 0.3, 2.0
+        )
+        check_output(value, (), f"log-probabilities of shape (2, {T}) and the kind {kind!r}")
+    value = jax.jit(kl_loss, static_argnums=5)(log_p, log_p - 0.1, log_p, log_p, sampled, 2.0)
+    check_output(value, (), f"log-probabilities of shape (2, {T})", "kl_loss")
+
+
+def _verify(run: Setup) -> Use:
+    is_number = run.config.reward.startswith((f"{TASK}arithmetic", f"{TASK}gsm8k:"))
+    return only(is_number, "by `harness rl` and `harness eval` with the task arithmetic or gsm8k")
+
+
+@piece("p81_verifier", use=_verify)
+def verify(verify: Any) -> None:
+    """A right and a wrong number."""
+    for answer, expected in (("42", True), ("42 or 43", False)):
+        if verify(answer, "42") is not expected:
+            raise SmokeTestError(f"did not return {expected} for the answer {answer!r} and the truth '42'.")
 
 
 @piece("p51_grpo", adapter=adapt.rollout_loss, use=_grpo_loss)

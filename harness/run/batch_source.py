@@ -102,4 +102,5 @@ def _task(session: Session) -> Task:
     if found := split_file(reward):
         before, file, after = found
         reward = f"{before}{run.copy_of(file, run.reward_file(file))}{after}"
-    return open_task(reward, session.config, session.tokenizer, session.template, lambda: session.prepared.train)
+    stories = lambda: session.prepared.train  # noqa: E731
+    return open_task(reward, session.config, session.tokenizer, session.template, stories, session.verify)

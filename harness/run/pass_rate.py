@@ -61,13 +61,13 @@ def pass_rates(
     Raises UsageError if the task has no held-out problems, or if they leave no room for an answer in the context.
     """
     config = replace(session.config, prompt_tokens=session.config.context - 1)
-    drawn = text_task(get_problems(name), config, session.tokenizer, session.template).held_out
+    drawn = text_task(get_problems(name, session.verify), config, session.tokenizer, session.template).held_out
     prompts = drawn(problems) if drawn else []
     if not prompts:
         raise UsageError(f"No problem of the task {name} is held out, because it has so few. Add more problems.")
     # All prompts have the room that the longest leaves.
     session = replace(session, config=replace(config, prompt_tokens=max(len(prompt.ids) for prompt in prompts)))
-    task = text_task(get_problems(name), session.config, session.tokenizer, session.template)
+    task = text_task(get_problems(name, session.verify), session.config, session.tokenizer, session.template)
     rows = [prompt for prompt in prompts for _ in range(samples)]
     with jax.set_mesh(session.mesh):
         answers = [*_answers(session, model, task, rows, temperature)]

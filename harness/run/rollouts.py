@@ -11,12 +11,13 @@ from flax import nnx
 
 from harness.config import Config
 from harness.data.batches import PADDING
+from harness.errors import UsageError
 from harness.model.sampling import Sampling
 from harness.pieces.load import attribute_errors_to
 from harness.run.run_session import Session
 from harness.run.state import initial_state
 from harness.run.tasks import Prompt, Task
-from harness.training.grpo import Rollouts, advantages, kl_estimate, scorer
+from harness.training.grpo import Rollouts, advantages, kl_estimate, penalized, scorer
 from harness.training.sharding import put_batch
 from harness.training.train_step import Batch
 
@@ -44,6 +45,11 @@ class RolloutFeed:
         self._config: Config = session.config
         self._tokenizer = session.tokenizer
         self._base = base_parameters(session) if session.config.kl_weight else None
+        if session.config.max_weight and not session.tells_log_p:
+            raise UsageError(
+                f"max_weight={session.config.max_weight} needs the log-probabilities of what was sampled, which a "
+                "piece that writes texts does not tell. Leave it out, or sample without that piece."
+            )
         self._update = 0
 
     def get_state(self) -> dict[str, Any]:
@@ -60,7 +66,8 @@ class RolloutFeed:
         model = session.functions.model(state)
         rng = np.random.default_rng((config.seed, self._update))
         prompts = [prompt for prompt in self._task.draw(rng, config.prompts) for _ in range(config.group_size)]
-        continuations = [*continued(session, model, prompts, first=self._update * len(prompts))]
+        log_p: list[Any] | None = [] if config.max_weight else None
+        continuations = [*continued(session, model, prompts, first=self._update * len(prompts), log_p=log_p)]
         rewarded = [rewarded_by(session, self._task, *pair) for pair in zip(prompts, continuations, strict=True)]
         rewards_B = np.array([each.reward for each in rewarded])
         if self._update == 0 and rewards_B.mean() < RARE:
@@ -69,36 +76,47 @@ class RolloutFeed:
                 f"Below {RARE:.0%}, training seldom finds what it could reinforce; try an easier reward."
             )
         self._update += 1
-        return self._batch(model, prompts, continuations, rewarded)
+        return self._batch(model, prompts, continuations, rewarded, log_p)
 
     def _batch(
-        self, model: Any, prompts: list[Prompt], continuations: list[list[int]], rewarded: list[Rewarded]
+        self,
+        model: Any,
+        prompts: list[Prompt],
+        continuations: list[list[int]],
+        rewarded: list[Rewarded],
+        log_p: list[Any] | None,
     ) -> Batch:
         """The rollouts on the devices, with the means that the line of metrics shows."""
         config, session = self._config, self._session
         W, most = config.context + 1, room(config)
         ids_BW = np.full((len(prompts), W), PADDING, np.int32)
         sampled_BW = np.zeros((len(prompts), W), bool)
-        for ids_W, sampled_W, prompt, tokens in zip(ids_BW, sampled_BW, prompts, continuations, strict=True):
+        sampler_BW = np.zeros((len(prompts), W), np.float32)
+        for place, (prompt, tokens) in enumerate(zip(prompts, continuations, strict=True)):
             P = len(prompt.ids)
             written = [*tokens, session.end_of_text][:most]  # the end was sampled, too
-            ids_W[: P + len(written)] = [*prompt.ids, *written]
-            sampled_W[P : P + len(written)] = True
+            ids_BW[place, : P + len(written)] = [*prompt.ids, *written]
+            sampled_BW[place, P : P + len(written)] = True
+            if log_p is not None:
+                sampler_BW[place, P : P + len(written)] = log_p[place]
         sampled_BT = sampled_BW[:, 1:]
-        rewards_GK, solved_GK = (
-            np.array(values).reshape(config.prompts, config.group_size)
-            for values in ([each.reward for each in rewarded], [each.solved for each in rewarded])
-        )
-        advantages_GK = advantages(rewards_GK, scaled=config.scale_advantages, sample=config.deviation == "sample")
-        overlong_B = np.array([not each.ended for each in rewarded])
-        equal_G = ~advantages_GK.any(axis=1)
-        left_out_B = (config.skip_overlong & overlong_B) | np.repeat(config.skip_equal & equal_G, config.group_size)
         put = functools.partial(put_batch, mesh=session.mesh)
         rows = put(ids_BW)
         graph, policy = nnx.split(model)
         old_BT, base_BT, entropies_BT = attribute_errors_to(
             session.pieces, lambda: scorer(config, graph)(policy, self._base, rows)
         )
+        rewards_B, solved_B = np.array([each.reward for each in rewarded]), np.array([each.solved for each in rewarded])
+        learned_B = rewards_B
+        if base_BT is not None and config.kl_in == "reward":
+            learned_B = penalized(rewards_B, np.asarray(old_BT), np.asarray(base_BT), sampled_BT, config.kl_weight)
+        groups = (config.prompts, config.group_size)
+        solved_GK = solved_B.reshape(groups)
+        sample = config.deviation == "sample"
+        advantages_GK = advantages(learned_B.reshape(groups), scaled=config.scale_advantages, sample=sample)
+        overlong_B = np.array([not each.ended for each in rewarded])
+        equal_G = ~advantages_GK.any(axis=1)
+        left_out_B = (config.skip_overlong & overlong_B) | np.repeat(config.skip_equal & equal_G, config.group_size)
         counted, advantages_B = (
             put(sampled_BT & ~left_out_B[:, None]),
             put(advantages_GK.reshape(-1).astype(np.float32)),
@@ -108,14 +126,16 @@ class RolloutFeed:
         if self._task.has_form:
             of_problems["form"] = np.mean([each.has_form for each in rewarded])
         metrics = {
-            "reward": float(rewards_GK.mean()),
+            "reward": float(rewards_B.mean()),
             **({name: float(value) for name, value in of_problems.items()} if self._task.held_out else {}),
             **{name: float(value) for name, value in _means(put(sampled_BT), means).items()},
             "length": float(np.mean([len(tokens) for tokens in continuations])),
             "overlong": float(overlong_B.mean()),
             "equal_groups": int(equal_G.sum()),
         }
-        rollouts = Rollouts(rows, counted, old_BT, base_BT, advantages_B)
+        sampler_BT = None if log_p is None else put(sampler_BW[:, 1:])
+        in_loss = None if config.kl_in == "reward" else base_BT
+        rollouts = Rollouts(rows, counted, old_BT, in_loss, advantages_B, sampler_BT)
         return Batch(rollouts, int(sampled_BT.sum()), metrics)
 
 
@@ -133,13 +153,19 @@ def room(config: Config) -> int:
 
 
 def continued(
-    session: Session, model: Any, prompts: Sequence[Prompt], first: int, temperature: float = 1.0
+    session: Session,
+    model: Any,
+    prompts: Sequence[Prompt],
+    first: int,
+    temperature: float = 1.0,
+    log_p: list[Any] | None = None,
 ) -> Iterable[list[int]]:
     """A continuation of each prompt. At temperature 1, from the model's own distribution: the policy that is
-    trained."""
+    trained. `log_p` is as in `Session.samples`."""
     config = session.config
     sampling = Sampling(temperature=temperature, top_p=1.0, seed=config.seed, max_tokens=room(config))
-    return session.samples(model, [prompt.ids for prompt in prompts], sampling, first, width=config.prompt_tokens)
+    ids = [prompt.ids for prompt in prompts]
+    return session.samples(model, ids, sampling, first, width=config.prompt_tokens, log_p=log_p)
 
 
 def rewarded_by(session: Session, task: Task, prompt: Prompt, continuation: list[int]) -> Rewarded:

@@ -230,29 +230,52 @@ class Session:
             return assemble.generate_tokens(self.config, self.pieces, model, ids, sampling, self.end_of_text, number)
         return generate(CachedDecoder(model, sampling), ids, sampling, self.end_of_text, number)
 
+    @property
+    def tells_log_p(self) -> bool:
+        """Whether `samples` can tell the log-probabilities of the tokens that it draws."""
+        together = assemble.samples_together(self.config, self.pieces)
+        return together and assemble.paging(self.config, self.pieces) is None
+
     def samples(
-        self, model: Any, prompts: Sequence[Sequence[int]], sampling: Sampling, first: int = 0, width: int = 0
+        self,
+        model: Any,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        first: int = 0,
+        width: int = 0,
+        log_p: list[Any] | None = None,
     ) -> Iterable[list[int]]:
         """A continuation of each prompt, sampled together where the model has the harness's cache.
 
         Prompt i is sample `first + i` of the seed, as in `tokens`. With a `width`, prompts of any length up to that may
         be in one batch, and all batches share one program; without, they have one length. With a width and
         `cache_blocks`, the batch may have any size, and prompts that are equal in a row share their cache.
+
+        `log_p` gets the log-probabilities of each continuation and its end, if the session `tells_log_p`.
         """
         cache = assemble.paging(self.config, self.pieces)
         if width and cache:
             each = model, prompts, sampling, self.end_of_text, first, width
             return assemble.generate_together(self.pieces, *each, cache)
-        if self.pieces is None:
+        if assemble.samples_together(self.config, self.pieces):
             numbers_B = jnp.arange(first, first + len(prompts))
             keys_B = jax.vmap(functools.partial(sample_key, sampling.seed))(numbers_B)
             lengths_B = np.array([len(prompt) for prompt in prompts])
             ids_BT = np.zeros((len(prompts), width or int(lengths_B[0])), np.int32)
             for row, prompt in zip(ids_BT, prompts, strict=True):
                 row[: len(prompt)] = prompt
-            return generate_batch(model, ids_BT, sampling, self.end_of_text, keys_B, lengths_B if width else None)
+            lengths = lengths_B if width else None
+            return attribute_errors_to(
+                self.pieces,
+                lambda: generate_batch(model, ids_BT, sampling, self.end_of_text, keys_B, lengths, log_p),
+            )
         numbered = enumerate(prompts, first)
         return (list(self.tokens(model, [*prompt], sampling, number)) for number, prompt in numbered)
+
+    @functools.cached_property
+    def verify(self) -> Any:
+        """The piece that compares an answer with the right number; None if there is none."""
+        return None if self.pieces is None else assemble.verifier(self.pieces)
 
     @functools.cached_property
     def reference(self) -> Any:
@@ -361,7 +384,7 @@ def make_recipe(config: Config, mesh: Mesh, pieces: Pieces | None) -> Recipe:
         return preferring(config, recipe, None if pieces is None else pieces.adapted("dpo_loss", config))
     if not config.reward:
         return recipe
-    return reinforced(config, recipe, None if pieces is None else pieces.adapted("grpo_loss", config))
+    return reinforced(config, recipe, None if pieces is None else assemble.rollout_loss(config, pieces))
 
 
 def sample_text(session: Session, model: Any) -> str:

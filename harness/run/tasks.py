@@ -1,5 +1,6 @@
 """Tasks of reinforcement learning: prompts, and a program that verifies what a model writes after them."""
 
+import functools
 import json
 import random
 from collections import Counter
@@ -20,7 +21,7 @@ from harness.data.dialogues import Template
 from harness.data.package_tokenizer import begin_of
 from harness.data.token_files import Tokens
 from harness.errors import PieceError, UsageError
-from harness.run.parse_answers import number_in, numbers_and_value
+from harness.run.parse_answers import marked, number_in, numbers_and_value
 from harness.run.rewards import GSM8K, Reward, attributed, finite, functions_of, get_reward
 
 FORMS = "arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py"
@@ -62,27 +63,39 @@ class Problems:
     has_form: Callable[[str], bool] | None = None
 
 
-def get_problems(name: str) -> Problems:
-    """The problems of the task called `name`. Raises UsageError if there is none, PieceError if its file is broken."""
+Verify = Callable[[str, str], bool]  # (what a text gives as its answer, the right one) -> whether it is that number
+
+
+def get_problems(name: str, verify: Verify | None = None) -> Problems:
+    """The problems of the task called `name`. `verify` compares numbers, in place of the harness's own program.
+
+    Raises UsageError if there is none, PieceError if its file is broken.
+    """
+    is_number = _is_number if verify is None else functools.partial(_is_verified, verify)
     if name == "arithmetic":
-        return Problems(_sum, _is_number, _has_number)
+        return Problems(_sum, is_number, _has_number)
     if name == "countdown":
         return Problems(_countdown, _is_countdown, lambda text: numbers_and_value(text) is not None)
     if name.startswith(GSM8K):
         questions = _gsm8k(Path(name.removeprefix(GSM8K)))
-        return Problems(lambda rng: rng.choice(questions), _is_number, _has_number)
+        return Problems(lambda rng: rng.choice(questions), is_number, _has_number)
     if name.endswith(".py"):
         return _of_file(Path(name))
     raise UsageError(f"--task {name} is not valid; write {FORMS}.")
 
 
 def open_task(
-    reward: str, config: Config, tokenizer: tiktoken.Encoding, template: Template | None, stories: Callable[[], Tokens]
+    reward: str,
+    config: Config,
+    tokenizer: tiktoken.Encoding,
+    template: Template | None,
+    stories: Callable[[], Tokens],
+    verify: Verify | None = None,
 ) -> Task:
     """The task of a reward: that which it names, or continuing stories. Raises UsageError if it does not fit the
     settings."""
     if reward.startswith(TASK):
-        task = text_task(get_problems(reward.removeprefix(TASK)), config, tokenizer, template)
+        task = text_task(get_problems(reward.removeprefix(TASK), verify), config, tokenizer, template)
     else:
         task = story_task(stories(), tokenizer, config.prompt_tokens, get_reward(reward))
     if config.format_weight and task.has_form is None:
@@ -167,6 +180,10 @@ def _sum(rng: random.Random) -> Problem:
 
 def _is_number(question: str, continuation: str, ended: bool, answer: Any) -> float:
     return float(ended and number_in(continuation) == answer)
+
+
+def _is_verified(verify: Verify, question: str, continuation: str, ended: bool, answer: Any) -> float:
+    return float(ended and verify(marked(continuation).strip(), str(answer)))
 
 
 def _has_number(continuation: str) -> bool:

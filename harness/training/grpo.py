@@ -29,6 +29,7 @@ class Rollouts(NamedTuple):
     old_BT: Float[Array, "B T"]  # their log-probabilities under the policy that sampled them
     base_BT: Float[Array, "B T"] | None  # and under the model that training started from, if the loss needs them
     advantages_B: Float[Array, "B"]
+    sampler_BT: Float[Array, "B T"] | None = None  # as the program that sampled them computed them, if they weigh
 
 
 def advantages(
@@ -72,16 +73,25 @@ def loss_sum(config: Config, model: Any, rollouts: Rollouts, key: Any) -> tuple[
     With `loss_mean=token`, all sampled tokens have the same weight. With `sequence`, all continuations have, as in the
     paper: the losses of each are divided by its length. The last sum is that of the tokens whose gain is cut off by the
     clip.
+
+    The ratio of a continuation is the geometric mean of those of its tokens (Zheng et al. 2025, GSPO). Bounds that
+    differ are those of DAPO (Yu et al. 2025), and weights for the gap of sampler and trainer those of Yao et al. 2025.
     """
     del key  # no dropout: the ratio compares two runs of one function
     new_BT, _ = log_probabilities(config, model, rollouts.ids_BW)
-    ratio_BT = jnp.exp(jnp.where(rollouts.sampled_BT, new_BT - rollouts.old_BT, 0.0))
-    clipped_BT = jnp.clip(ratio_BT, 1 - config.clip_ratio, 1 + config.clip_ratio)
+    lengths_B1 = jnp.sum(rollouts.sampled_BT, axis=1, keepdims=True)
+    moved_BT = jnp.where(rollouts.sampled_BT, new_BT - rollouts.old_BT, 0.0)
+    ratio_BT = jnp.exp(moved_BT)
+    if config.ratio == "sequence":
+        mean_B1 = jnp.sum(moved_BT, axis=1, keepdims=True) / jnp.maximum(lengths_B1, 1)
+        ratio_BT = jnp.broadcast_to(jnp.exp(mean_B1), moved_BT.shape)
+    clipped_BT = jnp.clip(ratio_BT, 1 - config.clip_ratio, 1 + config.clip_above)
     advantages_B1 = rollouts.advantages_B[:, None]
     gain_BT = jnp.minimum(ratio_BT * advantages_B1, clipped_BT * advantages_B1)
-    losses_BT = -gain_BT
+    losses_BT = -_sampler_weights(config, rollouts, config.ratio) * gain_BT
     if rollouts.base_BT is not None:
-        losses_BT = config.kl_weight * kl_estimate(new_BT, rollouts.base_BT) - gain_BT
+        kl_BT = _sampler_weights(config, rollouts, "token") * kl_estimate(new_BT, rollouts.base_BT)
+        losses_BT = config.kl_weight * (jnp.exp(moved_BT) * kl_BT if config.is_exact_kl else kl_BT) + losses_BT
     is_clipped_BT = clipped_BT * advantages_B1 < ratio_BT * advantages_B1
     count = jnp.sum(rollouts.sampled_BT)
 
@@ -89,11 +99,35 @@ def loss_sum(config: Config, model: Any, rollouts: Rollouts, key: Any) -> tuple[
         return jnp.sum(jnp.where(rollouts.sampled_BT, values_BT, 0.0))
 
     if config.loss_mean == "sequence":
-        lengths_B1 = jnp.sum(rollouts.sampled_BT, axis=1, keepdims=True)
         weights_B1 = 1 / jnp.maximum(lengths_B1, 1).astype(jnp.float32)
         losses_BT, is_clipped_BT = losses_BT * weights_B1, is_clipped_BT * weights_B1
         count = jnp.sum(lengths_B1 > 0)
     return total(losses_BT), count, {"clip_fraction": total(is_clipped_BT.astype(jnp.float32))}
+
+
+def _sampler_weights(config: Config, rollouts: Rollouts, of: str) -> Array:
+    """How much more likely a token is to the trainer than to the program that sampled it, and at most `max_weight`; 1
+    if nobody knows.
+
+    With `of="sequence"`, that of the whole continuation.
+    """
+    if rollouts.sampler_BT is None:
+        return jnp.float32(1)
+    gap_BT = jnp.where(rollouts.sampled_BT, rollouts.old_BT - rollouts.sampler_BT, 0.0)
+    if of == "sequence":
+        gap_BT = jnp.broadcast_to(jnp.sum(gap_BT, axis=1, keepdims=True), gap_BT.shape)
+    return jax.lax.stop_gradient(jnp.minimum(jnp.exp(gap_BT), config.max_weight))
+
+
+def penalized(
+    rewards_B: Float[np.ndarray, "B"],
+    old_BT: Float[np.ndarray, "B T"],
+    base_BT: Float[np.ndarray, "B T"],
+    sampled_BT: Bool[np.ndarray, "B T"],
+    kl_weight: float,
+) -> Float[np.ndarray, "B"]:
+    """Rewards minus `kl_weight` times the log-probability that a continuation has gained over the base."""
+    return rewards_B - kl_weight * np.sum(np.where(sampled_BT, old_BT - base_BT, 0.0), axis=1)
 
 
 def reinforced(config: Config, recipe: Recipe, rollout_loss: LossSum | None = None) -> Recipe:

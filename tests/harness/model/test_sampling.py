@@ -104,6 +104,19 @@ def test_prompts_of_different_length_are_sampled_in_one_batch_as_alone(name: str
         generate_batch(model, padded_BT, replace(sampling, max_tokens=9), -1, keys_B, lengths_B)
 
 
+def test_sampling_tells_how_likely_each_token_was() -> None:
+    model = filled(VARIANTS["rope"])
+    sampling = Sampling(temperature=1.0, top_p=1.0, seed=3, max_tokens=6)
+    ids_BT, keys_B = np.array([[3, 1, 4], [1, 5, 96]]), jnp.stack([sample_key(3, row) for row in range(2)])
+    end = generate_batch(model, ids_BT, sampling, -1, keys_B)[0][3]
+    log_p: list[np.ndarray] = []
+    texts = generate_batch(model, ids_BT, sampling, end, keys_B, np.array([3, 2]), log_p)
+    for row, length, text, found in zip(ids_BT.tolist(), (3, 2), texts, log_p, strict=True):
+        ids = [*row[:length], *text, end][: length + 6]
+        expected = jax.nn.log_softmax(model(jnp.array(ids[:-1])))[jnp.arange(len(ids) - 1), jnp.array(ids[1:])]
+        np.testing.assert_allclose(found, expected[length - 1 :], rtol=1e-4, atol=1e-5)
+
+
 def test_prompts_of_other_lengths_need_no_other_program(caplog: pytest.LogCaptureFixture) -> None:
     model = filled(VARIANTS["rope"])
     sampling = Sampling(temperature=1.0, top_p=1.0, max_tokens=3)

@@ -37,6 +37,11 @@ WORDS = {
     "muon": "with optimizer=muon and your MiniGPT or ModernGPT",
     "zero_step": "with zero1=true, weight_decay=0, beta2=0.999 and whole batches, on a mesh Dx1",
     "grpo_loss": "by `harness rl`",
+    "policy_loss": (
+        "by `harness rl` with loss_mean as `ratio`, and without a KL divergence in the loss, or with ratio=token and "
+        "kl_estimate=ratio_k3"
+    ),
+    "verify": "by `harness rl` and `harness eval` with the task arithmetic or gsm8k",
     "generate": "with mixer=attention, if there is no decode_step",
     "encode": "for prompts, if the tokenizer is not that of a model",
     "pack_stories": "with packing=segments",
@@ -74,6 +79,10 @@ REWARD = dict(reward="word:cat", base="x", prompts=2, group_size=2, batch_size=4
         ("muon", {"optimizer": "muon"}, {}),
         ("zero_step", ZERO, ZERO | {"zero1": False}),
         ("grpo_loss", REWARD, {}),
+        ("policy_loss", REWARD | {"kl_weight": 0.0}, {}),
+        ("policy_loss", REWARD | {"kl_estimate": "ratio_k3"}, REWARD | dict(kl_weight=0.0, ratio="sequence")),
+        ("policy_loss", REWARD | dict(kl_in="reward", ratio="sequence", loss_mean="sequence"), {}),
+        ("verify", REWARD | {"reward": "task:arithmetic"}, REWARD),
         ("generate", {}, LATENT),
         ("encode", {}, {"tokenizer": "hf:DIR"}),
         ("pack_stories", SEGMENTS, {}),
@@ -107,6 +116,7 @@ def test_settings_choose_the_pieces(name: str, used: dict[str, Any], unused: dic
             "your zero_step does its work",
         ),
         (("segment_mask",), SEGMENTS, "your segment_attention does its work"),
+        (("grpo_loss",), REWARD | {"kl_weight": 0.0}, "your policy_loss does its work"),
         (
             ("BlockManager", "paged_attention"),
             {"cache_blocks": 9},
@@ -132,6 +142,11 @@ def test_muon_needs_one_of_the_models_whose_kernels_are_matrices(model: str, is_
     [
         ("train_step", {"grad_accumulation_steps": 2}, "train_step takes a whole batch; --set grad_accum"),
         ("grpo_loss", REWARD | {"loss_mean": "sequence"}, "grpo_loss is a mean over tokens; --set loss_mean=token"),
+        (
+            "grpo_loss",
+            REWARD | {"clip_high": 0.3},
+            "ratio=sequence, clip_high, max_weight and kl_estimate=ratio_k3 are",
+        ),
         ("adamw", {"dropout": 0.1}, "the harness applies no dropout with pieces; --set dropout=0"),
     ],
 )
