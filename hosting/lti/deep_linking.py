@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import jwt
@@ -18,6 +18,7 @@ from hosting.lti.services import TAG
 
 _PATIENCE = 3600.0  # seconds for a teacher to choose
 _VALID = 300.0  # seconds for the platform to take the choice
+_WINDOW = {"window": {"targetName": "_blank"}}  # neither the hub nor the studio shows itself in another's frame
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,8 @@ def by_part() -> dict[str, list[Problem]]:
 def ticket(launch: Launch, keys: Keys, audience: str) -> str:
     """Returns the request of a launch as a token, which the page of problems sends back with the choice."""
     assert launch.selection is not None  # noqa: S101  the caller has looked
-    claims = {
-        "aud": audience, "platform": launch.platform.name, "deployment": launch.deployment,
-        "return_url": launch.selection.return_url, "several": launch.selection.several,
-    }  # fmt: skip
-    return keys.sign(claims | ({} if launch.selection.data is None else {"data": launch.selection.data}), _PATIENCE)
+    request = {"platform": launch.platform.name, "deployment": launch.deployment, **asdict(launch.selection)}
+    return keys.sign({"aud": audience, **request}, _PATIENCE)
 
 
 def choose(
@@ -69,9 +67,13 @@ def choose(
         names.DEPLOYMENT: request["deployment"],
         names.MESSAGE: names.CHOSEN_LINKS,
         names.VERSION: names.LTI_VERSION,
-        names.CONTENT_ITEMS: [_item(problem, link(problem)) for name, problem in known.items() if name in chosen],
+        names.CONTENT_ITEMS: [
+            _item(problem, link(problem)) | (_WINDOW if request["windows"] else {})
+            for name, problem in known.items()
+            if name in chosen
+        ],
     }
-    if "data" in request:
+    if request["data"] is not None:
         claims[names.DATA] = request["data"]
     return Choice(request["return_url"], keys.sign(claims, _VALID))
 

@@ -20,11 +20,19 @@ class RefusedLaunchError(Exception):
 
 @dataclass(frozen=True)
 class Selection:
-    """The request to choose problems for a course: where the choice is sent, with which data of the platform."""
+    """The request to choose problems for a course.
+
+    Attributes:
+        return_url: The address that the choice is sent to.
+        data: What the platform wants back with it; None for nothing.
+        several: Whether more than one problem can be chosen.
+        windows: Whether a link can open in a window of its own.
+    """
 
     return_url: str
     data: str | None
     several: bool
+    windows: bool
 
 
 @dataclass(frozen=True)
@@ -133,4 +141,9 @@ def _selection(claims: Mapping[str, Any]) -> Selection:
     address, data = names.text(settings, "deep_link_return_url"), settings.get("data")
     if not is_safe(address):
         raise RefusedLaunchError(f"The choice cannot be sent to {address!r}, which is no address with https://.")
-    return Selection(address, data if isinstance(data, str) else None, settings.get("accept_multiple") is not False)
+    return Selection(
+        return_url=address,
+        data=data if isinstance(data, str) else None,
+        several=settings.get("accept_multiple") is not False,
+        windows="window" in names.texts(settings, "accept_presentation_document_targets"),
+    )

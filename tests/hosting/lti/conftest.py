@@ -116,18 +116,23 @@ def run(tool: Tool, *steps: Callable[[], Coroutine[Any, Any, Any]]) -> list[Any]
 
 @dataclass
 class Site:
-    """A tool at a real address. `launches` are those that it accepted."""
+    """A tool at a real address, or behind a proxy that gives it another. `launches` are those that it accepted."""
 
     tool: Tool
     address: str
     launches: list[Launch]
+    port: str
 
 
 @contextmanager
-def served(folder: Path, *servers: LearningPlatform, hub_login: str = "") -> Iterator[Site]:
-    """A tool at a port of this machine, with the platforms that know its addresses."""
+def served(folder: Path, *servers: LearningPlatform, hub_login: str = "", public: str = "") -> Iterator[Site]:
+    """A tool at a port of this machine, with the platforms that know its addresses.
+
+    With `public`, its address is this one, of a proxy.
+    """
     with socket.create_server(("127.0.0.1", 0)) as sock:
-        address = f"http://127.0.0.1:{sock.getsockname()[1]}{PATH}"
+        port = f"http://127.0.0.1:{sock.getsockname()[1]}{PATH}"
+        address = public or port
         launches = list[Launch]()
 
         async def opened(request: Request, launch: Launch) -> Response:
@@ -150,9 +155,9 @@ def served(folder: Path, *servers: LearningPlatform, hub_login: str = "") -> Ite
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
         thread.start()
         for one in servers:
-            one.login_address, one.redirect_addresses = f"{address}/login", [f"{address}/launch"]
+            one.login_address, one.redirect_addresses = f"{port}/login", [f"{address}/launch"]
         try:
-            yield Site(tool, address, launches)
+            yield Site(tool, address, launches, port)
         finally:
             server.should_exit = True
             thread.join(10)

@@ -50,6 +50,17 @@ def test_chosen_problems_become_links_with_columns(site: Site, browser: Browser,
     assert opened.json() == {"user": "17"}
 
 
+@pytest.mark.parametrize("targets", [["iframe"], ["iframe", "window"]])
+def test_a_link_opens_in_a_window_where_the_platform_has_them(
+    targets: list[str], site: Site, browser: Browser, platform: LearningPlatform
+):
+    shown = page(site, browser, platform, accept_presentation_document_targets=targets)
+    answer = choose(site, browser, shown, P01)
+    browser.http.post(f"{platform.url}/deep_linking_response", data=fields(answer.text))
+    (link,) = platform.links
+    assert link.get("window") == ({"targetName": "_blank"} if "window" in targets else None)
+
+
 def test_only_the_platform_shows_the_page_in_a_frame_and_gets_the_choice(
     site: Site, browser: Browser, platform: LearningPlatform
 ):

@@ -20,7 +20,7 @@ from hosting.lti import claims as names
 from hosting.lti import keys
 from hosting.lti.launch import RefusedLaunchError, accepted
 from tests.hosting.lti import platform as platforms
-from tests.hosting.lti.conftest import HUB, Browser, Site, folder_for, offline, parsed, served
+from tests.hosting.lti.conftest import HUB, PATH, Browser, Site, folder_for, offline, parsed, served
 from tests.hosting.lti.platform import COURSE, LearningPlatform
 
 pytestmark = pytest.mark.fast
@@ -31,7 +31,7 @@ AGAIN = "Open the link in your course again."
 def launch(site: Site, browser: Browser, question: dict[str, str], token: str, **more: str) -> httpx2.Response:
     """Posts an id_token in the place of the platform's."""
     values = {"state": question["state"], "id_token": token} | more
-    return browser.http.post(f"{site.address}/launch", data=values)
+    return browser.http.post(f"{site.port}/launch", data=values)
 
 
 def require_refused(answer: httpx2.Response, site: Site, sentence: str) -> None:
@@ -61,10 +61,8 @@ def test_a_login_may_be_posted_and_leave_out_the_client(site: Site, browser: Bro
 
 def test_the_cookie_reaches_a_frame_of_the_platform_over_tls_and_no_script(tmp_path: Path, canvas: LearningPlatform):
     folder = folder_for(tmp_path / "lti", canvas)
-    with served(folder, canvas) as site, Browser().http as http:
-        site.tool._address = "https://hub.example.edu/services/hand-in/lti"
-        login = canvas.login("17", f"{site.tool._address}/launch")
-        cookie = http.get(login).headers["set-cookie"]
+    with served(folder, canvas, public=f"https://hub.example.edu{PATH}") as site, Browser().http as http:
+        cookie = http.get(canvas.login("17", f"{site.address}/launch")).headers["set-cookie"]
     assert "; Path=/services/hand-in/lti; Max-Age=600; HttpOnly; SameSite=None; Secure; Partitioned" in cookie
 
 
@@ -207,14 +205,13 @@ def test_an_old_launch_is_refused_in_a_new_login(site: Site, browser: Browser, p
 
 
 def test_a_used_launch_is_refused_after_a_restart(tmp_path: Path, canvas: LearningPlatform, browser: Browser):
-    folder = folder_for(tmp_path / "lti", canvas)
-    with served(folder, canvas) as site:
+    folder, public = folder_for(tmp_path / "lti", canvas), f"http://localhost{PATH}"
+    with served(folder, canvas, public=public) as site:
         question = browser.login(canvas.login("17", f"{site.address}/launch"))
         token = canvas.token(canvas.claims("17", question["nonce"]))
         assert parsed(launch(site, browser, question, token)) == {"user": "17"}
-    tool = offline(folder)
-    assert not tool._database.use_once(question["nonce"], 60)
-    tool.close()
+    with served(folder, canvas, public=public) as site:
+        assert "was used before" in launch(site, browser, question, token).text
 
 
 def test_nobody_gets_another_signed_in_as_themselves(site: Site, browser: Browser, platform: LearningPlatform):
@@ -346,6 +343,8 @@ def test_claims_that_the_hub_verified_are_a_launch(tmp_path: Path, canvas: Learn
     assert len(tool.enrollments.courses_of("ada")) == 1
     with pytest.raises(RefusedLaunchError, match="add it to the deployments"):
         accepted(claims | {names.DEPLOYMENT: "another"}, tool.platforms)
+    with pytest.raises(RefusedLaunchError, match="for another tool"):
+        accepted(claims | {"aud": "another-client"}, tool.platforms)
     tool.close()
 
 
