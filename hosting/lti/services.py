@@ -70,7 +70,7 @@ class Score:
             "activityProgress": "Completed",
             "gradingProgress": "FullyGraded",
             "submission": {"submittedAt": self.received.isoformat(timespec="milliseconds")},
-            # A mark that a teacher entered in Canvas stays; Moodle locks such a mark itself.
+            # A mark that a teacher entered in Canvas stays. Moodle locks such a mark of a link itself.
             names.CANVAS_SUBMISSION: {"prioritize_non_tool_grade": True},
         })  # fmt: skip
 

@@ -179,8 +179,8 @@ class Browser:
         """The page at the end of redirects and of forms that send themselves."""
         answer = self.http.get(address)
         while True:
-            if answer.is_redirect:
-                answer = self.http.get(answer.headers["location"])
+            if answer.next_request:
+                answer = self.http.send(answer.next_request)
             elif form := re.search(r'^<form action="([^"]*)" method="post">(.*)</form>$', answer.text):
                 answer = self.http.post(html.unescape(form[1]), data=fields(form[2]))
             else:
