@@ -69,6 +69,16 @@ class Enrollments:
             ).fetchone()  # fmt: skip
             if launch.is_learner:
                 database.execute("insert or ignore into enrollments values (?, ?)", (learner, course))
+            if launch.problem and launch.line_item:  # also of a link that a teacher made by hand
+                column = (course, launch.problem, launch.line_item)
+                database.execute("insert or ignore into columns values (?, ?, ?)", column)
+
+    def forget(self, learner: str) -> None:
+        """Deletes what is stored of a learner: who it is at the platform, the courses, and the marks that were sent or
+        wait."""
+        with self._database.writing() as database:
+            for table in ("marks", "enrollments", "learners"):
+                database.execute(f"delete from {table} where learner = ?", (learner,))  # noqa: S608  names of tables
 
     def courses(self) -> list[Course]:
         """Returns all courses from which somebody opened a link."""

@@ -48,6 +48,7 @@ class Launch:
         course: The course's id at the platform; empty for a launch outside of a course.
         course_title: The course's title.
         problem: The name of the problem that the link is for; empty if it is for none.
+        line_item: The address of the link's own column in the gradebook; empty if it has none.
         line_items: The address of the course's columns in the gradebook; empty if the tool may not use it.
         memberships: The address of the list of the course's members; empty if the tool may not use it.
         scopes: What the tool may do in the gradebook.
@@ -62,6 +63,7 @@ class Launch:
     course: str
     course_title: str
     problem: str
+    line_item: str
     line_items: str
     memberships: str
     scopes: tuple[str, ...]
@@ -127,6 +129,7 @@ def accepted(claims: Mapping[str, Any], platforms: Sequence[Platform]) -> Launch
         course=names.text(claims, names.CONTEXT, "id"),
         course_title=names.text(claims, names.CONTEXT, "title"),
         problem=names.text(claims, names.CUSTOM, "problem"),
+        line_item=names.text(claims, names.ENDPOINT, "lineitem"),
         line_items=names.text(claims, names.ENDPOINT, "lineitems"),
         memberships=names.text(claims, names.NAMES_AND_ROLES, "context_memberships_url"),
         scopes=names.texts(claims, names.ENDPOINT, "scope"),

@@ -161,6 +161,10 @@ class LearningPlatform(ThreadingHTTPServer):
             return f"{self.url}/api/lti/courses/{course}/line_items"
         return f"{self.url}/mod/lti/services.php/{course}/lineitems?type_id={_TYPE_ID}"
 
+    def address(self, column: Column) -> str:
+        container, _, query = self.line_items(column.course).partition("?")
+        return f"{container}/{column.number}" + (f"/lineitem?{query}" if query else "")
+
     def memberships(self, course: str) -> str:
         if self.system == "canvas":
             return f"{self.url}/api/lti/courses/{course}/names_and_roles"
@@ -372,9 +376,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._page(rows, dict(parse_qsl(urlsplit(self.path).query)), "members")
 
     def _as_json(self, column: Column) -> dict[str, Any]:
-        container, _, query = self.server.line_items(column.course).partition("?")
-        own = f"{container}/{column.number}" + (f"/lineitem?{query}" if query else "")
-        return {"id": own, **column.values}
+        return {"id": self.server.address(column), **column.values}
 
     def _page(self, rows: list[Any], query: dict[str, str], inside: str = "") -> None:
         """In Canvas, two rows and a link to the next ones."""

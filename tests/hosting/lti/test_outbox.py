@@ -162,6 +162,30 @@ def test_an_assignment_comes_before_a_bare_column(tool: Tool, platform: Learning
     assert (len(assignment.marks), len(bare.marks)) == (1, 0)
 
 
+def test_a_link_that_a_teacher_made_by_hand_has_its_own_column(tmp_path: Path, platform: LearningPlatform):
+    tool = offline(folder_for(tmp_path / "lti", platform))
+    column = platform.add_column(COURSE, label="by hand", scoreMaximum=MAXIMUM)
+    claims = platform.claims("17", "n")
+    claims[names.ENDPOINT]["lineitem"] = platform.address(column)
+    tool.enrollments.remember(accepted(claims, tool.platforms), "ada")
+    tool.outbox.put("ada", P01, 3, RECEIVED)
+    send(tool)
+    assert {user: entry.mark for user, entry in column.marks.items()} == {"17": 3}
+    assert platform.columns == [column]
+    tool.close()
+
+
+def test_nothing_is_left_of_a_learner_who_is_forgotten(tool: Tool, platform: LearningPlatform):
+    for learner in ("ada", "bob"):
+        tool.outbox.put(learner, P01, 3, RECEIVED)
+    tool.enrollments.forget("ada")
+    send(tool)
+    assert in_the_gradebook(platform) == {"18": 3}
+    assert tool.enrollments.learners(platform.system) == {"18": "bob", "19": "grace"}
+    assert tool.outbox.put("ada", P01, 3, RECEIVED) == 0
+    enroll(tool, platform, again="17")
+
+
 # Bad conditions
 
 
@@ -364,6 +388,20 @@ def test_a_column_of_another_course_gets_no_mark(tool: Tool, platform: LearningP
     assert "which is not one of 'Language models'" in mark_of(tool).reason
     assert other.marks == {}
     assert platform.sent == []
+
+
+def test_a_link_with_a_column_of_another_course_gets_no_mark(tmp_path: Path, platform: LearningPlatform):
+    tool = offline(folder_for(tmp_path / "lti", platform))
+    platform.users["17"].courses = (COURSE, OTHER_COURSE)
+    other = platform.add_column(OTHER_COURSE, resourceId=P01, label="01", scoreMaximum=MAXIMUM)
+    claims = platform.claims("17", "n")
+    claims[names.ENDPOINT]["lineitem"] = platform.address(other)
+    tool.enrollments.remember(accepted(claims, tool.platforms), "ada")
+    tool.outbox.put("ada", P01, 3, RECEIVED)
+    send(tool)
+    assert "which is not one of 'Language models'" in mark_of(tool).reason
+    assert platform.asked == []
+    tool.close()
 
 
 def test_a_list_that_continues_elsewhere_gets_no_token(
