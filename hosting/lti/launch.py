@@ -109,8 +109,8 @@ def accepted(claims: Mapping[str, Any], platforms: Sequence[Platform]) -> Launch
     deployment = names.text(claims, names.DEPLOYMENT)
     if deployment not in platform.deployments:
         raise RefusedLaunchError(
-            f"The deployment {deployment!r} is not known here. Whoever runs this server can add it to the deployments "
-            f"of [{platform.name}] in platforms.toml."
+            f"The deployment {deployment!r} is not known here. The administrator of this server can add it to the "
+            f"deployments of [{platform.name}] in platforms.toml."
         )
     if (version := names.text(claims, names.VERSION)) != names.LTI_VERSION:
         raise RefusedLaunchError(f"The launch has the version {version!r} of LTI; register the tool with 1.3.")
@@ -143,7 +143,7 @@ def _selection(claims: Mapping[str, Any]) -> Selection:
         raise RefusedLaunchError("Links to problems cannot be added here. Add them where your course has activities.")
     address, data = names.text(settings, "deep_link_return_url"), settings.get("data")
     if not is_safe(address):
-        raise RefusedLaunchError(f"The choice cannot be sent to {address!r}, which is no address with https://.")
+        raise RefusedLaunchError(f"The choice cannot be sent to {address!r}, which is not an address with https://.")
     return Selection(
         return_url=address,
         data=data if isinstance(data, str) else None,

@@ -145,7 +145,7 @@ class Outbox:
                     await self._send(mark)
 
     async def run(self) -> None:
-        """Sends marks as they come, until the task is cancelled."""
+        """Sends each mark when its time has come, until the task is cancelled."""
         self._loop = asyncio.get_running_loop()
         while True:
             self._new.clear()

@@ -181,7 +181,7 @@ class Services:
     ) -> httpx2.Response:  # fmt: skip
         """Sends a request with an access token; with a new one if the platform no longer knows the first."""
         if not is_safe(address):
-            raise ServiceError(f"{platform} names {address!r}, which is no address with https://")
+            raise ServiceError(f"{platform} names {address!r}, which is not an address with https://")
         for renew in (False, True):
             token = await self._token(platform, scopes, renew=renew)
             response = await self._answer(

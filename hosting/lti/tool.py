@@ -96,9 +96,15 @@ class Tool:
         target = values.get("target_link_uri", "")
         if not self._is_own(target) and self._hub_login:
             return RedirectResponse(f"{self._hub_login}?{urlencode(values)}", 302)
-        platform = registration.find(self.platforms, values.get("iss", ""), values.get("client_id", ""))
-        if platform is None or not self._is_own(target) or not values.get("login_hint"):
-            return _refused(f"{values.get('iss') or 'The platform'} is not registered for {target or 'this address'}.")
+        issuer, client_id = values.get("iss", ""), values.get("client_id", "")
+        platform = registration.find(self.platforms, issuer, client_id)
+        if platform is None:
+            return _refused(
+                f"{issuer!r} with the client id {client_id!r} is not registered here. The administrator of this server "
+                f"can add it to {PLATFORMS}."
+            )
+        if not self._is_own(target) or not values.get("login_hint"):
+            return _refused(f"{target!r} is not an address of this tool. Open it from a link in your course.")
         nonce = secrets.token_urlsafe(32)
         state = self._keys.sign({"aud": self._own("launch"), "nonce": nonce, "platform": platform.name}, _LOGIN)
         question = {

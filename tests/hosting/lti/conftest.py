@@ -181,7 +181,7 @@ class Browser:
         while True:
             if answer.next_request:
                 answer = self.http.send(answer.next_request)
-            elif form := re.search(r'^<form action="([^"]*)" method="post">(.*)</form>$', answer.text):
+            elif form := re.search(r'^<form action="([^"]*)" method="post">(.*)</form><script>', answer.text):
                 answer = self.http.post(html.unescape(form[1]), data=fields(form[2]))
             else:
                 return answer

@@ -251,8 +251,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._form(query["redirect_uri"], id_token=token, state=query["state"])
 
     def _form(self, address: str, **values: str) -> None:
-        inputs = "".join(f'<input name="{name}" value="{html.escape(value)}">' for name, value in values.items())
-        self._answer(f'<form action="{html.escape(address)}" method="post">{inputs}</form>')
+        inputs = "".join(
+            f'<input type="hidden" name="{name}" value="{html.escape(value)}">' for name, value in values.items()
+        )
+        form = f'<form action="{html.escape(address)}" method="post">{inputs}</form>'
+        self._answer(f"{form}<script>document.forms[0].submit()</script>")
 
     def _give_token(self, form: dict[str, str]) -> None:
         server = self.server
@@ -415,8 +418,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, value: Any, status: int = 200, **headers: str) -> None:
         data = (value if isinstance(value, str) else json.dumps(value)).encode()
+        kind = "text/html; charset=utf-8" if isinstance(value, str) else "application/json"
         self.send_response(status)
-        for name, text in {"Content-Length": str(len(data)), **headers}.items():
+        for name, text in {"Content-Length": str(len(data)), "Content-Type": kind, **headers}.items():
             self.send_header(name, text)
         self.end_headers()
         self.wfile.write(data)

@@ -82,7 +82,7 @@ def test_where_there_is_room_for_one_one_is_chosen(site: Site, browser: Browser,
     [
         ("17", {}, "Only teachers of a course can add problems to it."),
         ("99", {"accept_types": ["file"]}, "Links to problems cannot be added here."),
-        ("99", {"deep_link_return_url": "javascript:alert(1)"}, "which is no address with https://"),
+        ("99", {"deep_link_return_url": "javascript:alert(1)"}, "which is not an address with https://"),
     ],
 )
 def test_a_request_that_cannot_be_met_is_refused(

@@ -162,7 +162,7 @@ def encoded(data: bytes) -> str:
         (of_the_future, "The token is not yet valid"),
         (endless, "missing the &#34;exp&#34; claim"),
         (other_nonce, "This launch belongs to another login."),
-        (other_deployment, "add it to the deployments of [canvas] in platforms.toml"),
+        (other_deployment, "deployments of [canvas] in platforms.toml"),
         (old_version, "register the tool with 1.3"),
         (nobody, "says nothing about who you are"),
         (swapped_user, "Signature verification failed"),
@@ -215,7 +215,7 @@ def test_a_used_launch_is_refused_after_a_restart(tmp_path: Path, canvas: Learni
 
 
 def test_nobody_gets_another_signed_in_as_themselves(site: Site, browser: Browser, platform: LearningPlatform):
-    """An attacker's own launch, in the browser of a victim, who has not begun this login."""
+    """An attacker's own launch, in the browser of a victim, who did not begin this login."""
     attacker = Browser()
     question = attacker.login(platform.login("18", f"{site.address}/launch"))
     token = platform.token(platform.claims("18", question["nonce"]))
@@ -306,10 +306,13 @@ def test_a_refusal_of_the_platform_is_shown(site: Site, browser: Browser, platfo
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"iss": "https://lms.example.com"}, "https://lms.example.com is not registered"),
-        ({"client_id": "another"}, "is not registered"),
-        ({"target_link_uri": "https://evil.example.com/"}, "is not registered for https://evil.example.com/"),
-        ({"login_hint": ""}, "is not registered"),
+        ({"iss": "https://lms.example.com"}, "'https://lms.example.com' with the client id 'client-of-canvas' is not"),
+        ({"client_id": "another"}, "the client id 'another' is not registered here."),
+        (
+            {"target_link_uri": "https://evil.example.com/"},
+            "'https://evil.example.com/' is not an address of this tool.",
+        ),
+        ({"login_hint": ""}, "Open it from a link in your course."),
     ],
 )
 def test_a_login_of_a_stranger_goes_nowhere(

@@ -421,7 +421,7 @@ def test_services_at_an_unsafe_address_get_no_token(tmp_path: Path, canvas: Lear
     tool.enrollments.remember(accepted(claims, tool.platforms), "ada")
     tool.outbox.put("ada", P01, 3, RECEIVED)
     send(tool)
-    assert "which is no address with https://" in mark_of(tool).reason
+    assert "which is not an address with https://" in mark_of(tool).reason
     assert canvas.asked == []
     tool.close()
 
