@@ -40,6 +40,10 @@ def platform(request: pytest.FixtureRequest) -> Iterator[LearningPlatform]:
         yield server
 
 
+# For what does not depend on the platform.
+ONE_PLATFORM = pytest.mark.parametrize("platform", ["canvas"], indirect=True)
+
+
 @pytest.fixture
 def canvas() -> Iterator[LearningPlatform]:
     with platforms.running("canvas") as server:

@@ -11,7 +11,7 @@ from grader.batch.gradebook import Assignment
 from grader.course import catalog
 from hosting.lti import claims as names
 from hosting.lti import tool as tools
-from tests.hosting.lti.conftest import Browser, Site, fields
+from tests.hosting.lti.conftest import ONE_PLATFORM, Browser, Site, fields
 from tests.hosting.lti.platform import LearningPlatform
 
 pytestmark = pytest.mark.fast
@@ -51,6 +51,7 @@ def test_chosen_problems_become_links_with_columns(site: Site, browser: Browser,
 
 
 @pytest.mark.parametrize("targets", [["iframe"], ["iframe", "window"]])
+@ONE_PLATFORM
 def test_a_link_opens_in_a_window_where_the_platform_has_them(
     targets: list[str], site: Site, browser: Browser, platform: LearningPlatform
 ):
@@ -61,6 +62,7 @@ def test_a_link_opens_in_a_window_where_the_platform_has_them(
     assert link.get("window") == ({"targetName": "_blank"} if "window" in targets else None)
 
 
+@ONE_PLATFORM
 def test_only_the_platform_shows_the_page_in_a_frame_and_gets_the_choice(
     site: Site, browser: Browser, platform: LearningPlatform
 ):
@@ -69,6 +71,7 @@ def test_only_the_platform_shows_the_page_in_a_frame_and_gets_the_choice(
     assert "default-src 'none'" in policy
 
 
+@ONE_PLATFORM
 def test_where_there_is_room_for_one_one_is_chosen(site: Site, browser: Browser, platform: LearningPlatform):
     shown = page(site, browser, platform, accept_multiple=False)
     assert 'type="radio"' in shown.text
@@ -85,6 +88,7 @@ def test_where_there_is_room_for_one_one_is_chosen(site: Site, browser: Browser,
         ("99", {"deep_link_return_url": "javascript:alert(1)"}, "which is not an address with https://"),
     ],
 )
+@ONE_PLATFORM
 def test_a_request_that_cannot_be_met_is_refused(
     user: str, settings: dict[str, Any], sentence: str, site: Site, browser: Browser, platform: LearningPlatform
 ):
@@ -94,6 +98,7 @@ def test_a_request_that_cannot_be_met_is_refused(
 
 
 @pytest.mark.parametrize("problems", [[], ["p99_none"], [P01, "../x"]])
+@ONE_PLATFORM
 def test_a_problem_that_does_not_exist_is_refused(
     problems: list[str], site: Site, browser: Browser, platform: LearningPlatform
 ):
@@ -101,6 +106,7 @@ def test_a_problem_that_does_not_exist_is_refused(
     assert (answer.status_code, "Choose at least one problem" in answer.text) == (403, True)
 
 
+@ONE_PLATFORM
 def test_a_ticket_is_the_tools_own_and_for_this_only(site: Site, browser: Browser, platform: LearningPlatform):
     state = browser.login(platform.login("99", f"{site.address}/launch"))["state"]
     for ticket in ("", "a.b.c", state):
@@ -108,6 +114,7 @@ def test_a_ticket_is_the_tools_own_and_for_this_only(site: Site, browser: Browse
         assert (answer.status_code, "too old" in answer.text) == (403, True)
 
 
+@ONE_PLATFORM
 def test_a_form_that_is_too_large_is_an_empty_one(
     site: Site, browser: Browser, platform: LearningPlatform, monkeypatch: pytest.MonkeyPatch
 ):

@@ -20,7 +20,7 @@ from hosting.lti import claims as names
 from hosting.lti import keys
 from hosting.lti.launch import RefusedLaunchError, accepted
 from tests.hosting.lti import platform as platforms
-from tests.hosting.lti.conftest import HUB, PATH, Browser, Site, folder_for, offline, parsed, served
+from tests.hosting.lti.conftest import HUB, ONE_PLATFORM, PATH, Browser, Site, folder_for, offline, parsed, served
 from tests.hosting.lti.platform import COURSE, LearningPlatform
 
 pytestmark = pytest.mark.fast
@@ -52,6 +52,7 @@ def test_a_click_in_the_course_opens_the_problem(site: Site, browser: Browser, p
     assert site.tool.enrollments.courses()[0].line_items == platform.line_items(COURSE)
 
 
+@ONE_PLATFORM
 def test_a_login_may_be_posted_and_leave_out_the_client(site: Site, browser: Browser, platform: LearningPlatform):
     address, _, query = platform.login("17", f"{site.address}/launch").partition("?")
     values = {name: value for name, value in parse_qsl(query) if name != "client_id"}
@@ -196,6 +197,7 @@ def test_a_launch_is_accepted_once(site: Site, browser: Browser, platform: Learn
     assert "was used before" in launch(site, browser, question, token).text
 
 
+@ONE_PLATFORM
 def test_an_old_launch_is_refused_in_a_new_login(site: Site, browser: Browser, platform: LearningPlatform):
     first = browser.login(platform.login("17", f"{site.address}/launch"))
     token = platform.token(platform.claims("17", first["nonce"]))
@@ -214,6 +216,7 @@ def test_a_used_launch_is_refused_after_a_restart(tmp_path: Path, canvas: Learni
         assert "was used before" in launch(site, browser, question, token).text
 
 
+@ONE_PLATFORM
 def test_nobody_gets_another_signed_in_as_themselves(site: Site, browser: Browser, platform: LearningPlatform):
     """An attacker's own launch, in the browser of a victim, who did not begin this login."""
     attacker = Browser()
@@ -261,6 +264,7 @@ def test_a_learner_and_a_user_stay_the_same(tmp_path: Path, canvas: LearningPlat
     tool.close()
 
 
+@ONE_PLATFORM
 def test_a_platform_may_replace_its_keys(
     site: Site, browser: Browser, platform: LearningPlatform, monkeypatch: pytest.MonkeyPatch
 ):
@@ -278,6 +282,7 @@ def test_a_platform_may_replace_its_keys(
     assert platform.asked.count("GET /keys") == 4
 
 
+@ONE_PLATFORM
 def test_a_withdrawn_key_counts_for_an_hour_at_most(
     site: Site, browser: Browser, platform: LearningPlatform, monkeypatch: pytest.MonkeyPatch
 ):
@@ -290,6 +295,7 @@ def test_a_withdrawn_key_counts_for_an_hour_at_most(
     assert "has no key" in launch(site, browser, question, token).text
 
 
+@ONE_PLATFORM
 def test_a_platform_whose_keys_cannot_be_read_signs_nobody_in(site: Site, browser: Browser, platform: LearningPlatform):
     question = browser.login(platform.login("17", f"{site.address}/launch"))
     token = platform.token(platform.claims("17", question["nonce"]))
@@ -297,6 +303,7 @@ def test_a_platform_whose_keys_cannot_be_read_signs_nobody_in(site: Site, browse
     require_refused(launch(site, browser, question, token), site, "/keys cannot be read (KeyError)")
 
 
+@ONE_PLATFORM
 def test_a_refusal_of_the_platform_is_shown(site: Site, browser: Browser, platform: LearningPlatform):
     question = browser.login(platform.login("17", f"{site.address}/launch"))
     answer = launch(site, browser, question, "", error="login_required", error_description="<b>Sign in</b>")

@@ -18,7 +18,7 @@ from hosting.lti.launch import accepted
 from hosting.lti.outbox import Mark
 from hosting.lti.tool import Tool
 from tests.conftest import ROOT
-from tests.hosting.lti.conftest import folder_for, offline, run, served
+from tests.hosting.lti.conftest import ONE_PLATFORM, folder_for, offline, run, served
 from tests.hosting.lti.platform import COURSE, OTHER_COURSE, Entry, LearningPlatform, System, running
 
 pytestmark = pytest.mark.fast
@@ -78,6 +78,7 @@ def test_each_mark_goes_to_its_own_user_and_column(tool: Tool, platform: Learnin
     assert (score["scoreGiven"], score["scoreMaximum"], score["gradingProgress"]) == (3, MAXIMUM, "FullyGraded")
 
 
+@ONE_PLATFORM
 def test_one_token_and_one_search_serve_many_marks(tool: Tool, platform: LearningPlatform):
     for learner in ("ada", "bob", "grace"):
         tool.outbox.put(learner, P01, 1, RECEIVED)
@@ -87,6 +88,7 @@ def test_one_token_and_one_search_serve_many_marks(tool: Tool, platform: Learnin
     assert len(platform.asked) == len(posted) + 3  # a token, the search for the column, its creation
 
 
+@ONE_PLATFORM
 def test_the_same_mark_is_sent_once(tool: Tool, platform: LearningPlatform):
     for _ in range(2):
         tool.outbox.put("ada", P01, 3, RECEIVED)
@@ -105,6 +107,7 @@ def test_the_last_of_several_marks_of_one_second_counts(tool: Tool, platform: Le
     assert len(platform.sent) == 4
 
 
+@ONE_PLATFORM
 def test_a_mark_that_was_not_sent_yet_is_replaced(tool: Tool, platform: LearningPlatform):
     for points in (1, 2, 3):
         tool.outbox.put("ada", P01, points, RECEIVED)
@@ -112,6 +115,7 @@ def test_a_mark_that_was_not_sent_yet_is_replaced(tool: Tool, platform: Learning
     assert [score["scoreGiven"] for _, score in platform.sent] == [3]
 
 
+@ONE_PLATFORM
 def test_held_marks_wait_for_the_button(tool: Tool, platform: LearningPlatform):
     for learner in ("ada", "bob"):
         for problem in (P01, P07):
@@ -128,6 +132,7 @@ def test_held_marks_wait_for_the_button(tool: Tool, platform: LearningPlatform):
     assert in_the_gradebook(platform, P07) == {"17": 3, "18": 3}
 
 
+@ONE_PLATFORM
 def test_somebody_who_opened_no_link_has_no_mark_to_send(tool: Tool):
     assert tool.outbox.put("nobody", P01, 3, RECEIVED) == 0
     assert tool.outbox.marks() == []
@@ -152,6 +157,7 @@ def test_the_platform_scales_to_its_own_maximum(tool: Tool, platform: LearningPl
     assert in_the_gradebook(platform) == {"17": 50}
 
 
+@ONE_PLATFORM
 def test_an_assignment_comes_before_a_bare_column(tool: Tool, platform: LearningPlatform):
     for number in range(5):
         platform.add_column(COURSE, resourceId=f"{P01}x{number}", label="another", scoreMaximum=1)
@@ -175,6 +181,7 @@ def test_a_link_that_a_teacher_made_by_hand_has_its_own_column(tmp_path: Path, p
     tool.close()
 
 
+@ONE_PLATFORM
 def test_nothing_is_left_of_a_learner_who_is_forgotten(tool: Tool, platform: LearningPlatform):
     for learner in ("ada", "bob"):
         tool.outbox.put(learner, P01, 3, RECEIVED)
@@ -189,6 +196,7 @@ def test_nothing_is_left_of_a_learner_who_is_forgotten(tool: Tool, platform: Lea
 # Bad conditions
 
 
+@ONE_PLATFORM
 def test_a_token_that_fails_at_first(tool: Tool, platform: LearningPlatform):
     platform.failures = 1
     for learner in ("ada", "bob"):
@@ -256,6 +264,7 @@ def test_a_newer_mark_after_a_lost_answer(tool: Tool, platform: LearningPlatform
     assert mark_of(tool).state == "sent"
 
 
+@ONE_PLATFORM
 def test_a_platform_that_is_off(tool: Tool, platform: LearningPlatform):
     platform.server_close()
     platform.shutdown()
@@ -265,6 +274,7 @@ def test_a_platform_that_is_off(tool: Tool, platform: LearningPlatform):
     assert mark_of(tool).reason == "127.0.0.1 does not answer (ConnectError)"
 
 
+@ONE_PLATFORM
 def test_the_next_try_comes_later_each_time(tool: Tool, platform: LearningPlatform):
     platform.failures = 20
     tool.outbox.put("ada", P01, 3, RECEIVED)
@@ -278,6 +288,7 @@ def test_the_next_try_comes_later_each_time(tool: Tool, platform: LearningPlatfo
     assert waits[-1] == 3600
 
 
+@ONE_PLATFORM
 def test_an_access_token_that_the_platform_forgot(tool: Tool, platform: LearningPlatform):
     tool.outbox.put("ada", P01, 3, RECEIVED)
     send(tool)
@@ -404,6 +415,7 @@ def test_a_link_with_a_column_of_another_course_gets_no_mark(tmp_path: Path, pla
     tool.close()
 
 
+@ONE_PLATFORM
 def test_a_list_that_continues_elsewhere_gets_no_token(
     tool: Tool, platform: LearningPlatform, moodle: LearningPlatform
 ):
@@ -459,6 +471,7 @@ def test_killed_before_the_answer_none_is_lost_and_none_changes(system: System, 
         tool.close()
 
 
+@ONE_PLATFORM
 def test_marks_go_as_they_come_and_after_a_failure_without_anybody(
     tmp_path: Path, platform: LearningPlatform, monkeypatch: pytest.MonkeyPatch
 ):

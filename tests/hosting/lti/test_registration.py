@@ -11,7 +11,7 @@ from hosting.lti import claims as names
 from hosting.lti import registration
 from hosting.lti.keys import Keys
 from tests.conftest import ROOT
-from tests.hosting.lti.conftest import PATH, Browser, Site
+from tests.hosting.lti.conftest import ONE_PLATFORM, PATH, Browser, Site
 from tests.hosting.lti.platform import LearningPlatform
 
 pytestmark = pytest.mark.fast
@@ -93,6 +93,7 @@ def test_a_file_that_is_no_key_is_refused(tmp_path: Path):
         Keys(file)
 
 
+@ONE_PLATFORM
 def test_the_tool_shows_its_key_and_the_settings_for_canvas(site: Site, browser: Browser, platform: LearningPlatform):
     assert browser.http.get(f"{site.address}/keys").json() == platform.tool_keys
     settings = browser.http.get(f"{site.address}/canvas.json").json()

@@ -15,7 +15,7 @@ from hosting.lti import roster
 from hosting.lti.launch import accepted
 from hosting.lti.tool import Tool
 from tests.grader.batch.conftest import table
-from tests.hosting.lti.conftest import folder_for, offline
+from tests.hosting.lti.conftest import ONE_PLATFORM, folder_for, offline
 from tests.hosting.lti.platform import LearningPlatform, User
 
 pytestmark = pytest.mark.fast
@@ -57,6 +57,7 @@ def test_the_grader_knows_the_learners_of_the_roster(tool: Tool, tmp_path: Path)
     assert enrollment.notes == []
 
 
+@ONE_PLATFORM
 def test_a_name_that_would_be_a_formula_is_text(tool: Tool, platform: LearningPlatform, tmp_path: Path):
     platform.users["22"] = User("22", "=HYPERLINK(1)\u202e\n")
     write(tool, tmp_path / "roster.csv")
