@@ -10,7 +10,8 @@ import numpy as np
 
 from grader.authoring import BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from problems.p82_tool_loop.problem import AUTHORS, LEFT_BY, NONE, TOKENIZER, sampled_ids, with_secrets
+from problems.p82_tool_loop.problem import AUTHORS, LEFT_BY, NONE
+from problems.p82_tool_loop.scripts import TOKENIZER, sampled_ids, with_secrets
 from problems.p82_tool_loop.tokens import Tokenizer
 
 MOST = 300  # turns of a model

@@ -9,7 +9,7 @@ class Agent:
         self.log = []
 
     def tokens(self):
-        return sum((part for _, part in self.log), [])
+        return [token for _, part in self.log for token in part]
 
     def bodies(self, turn):
         special = (self.tokenizer.call, self.tokenizer.result, self.tokenizer.end)
@@ -42,7 +42,7 @@ class Agent:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            value = "error: %s: %s" % (error.__class__.__name__, error)
+            value = f"error: {error.__class__.__name__}: {error}"
         return value
 
     def wrapped(self, text):
@@ -70,7 +70,7 @@ def run_agent(generate, prompt, tools, tokenizer, max_calls, max_result, max_tok
         if turn[-1] != tokenizer.end:
             break
         results = agent.results(turn)
-        together = sum(results, [])
+        together = [token for result in results for token in result]
         if len(agent.tokens()) + len(together) > max_tokens:
             break
         agent.log += [("tool", together)] if results else []

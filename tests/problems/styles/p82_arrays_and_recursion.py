@@ -13,7 +13,7 @@ def text_of(call, tools):
     fits = isinstance(wanted, dict) and {"name", "arguments"} <= wanted.keys()
     if not (fits and isinstance(wanted["name"], str) and isinstance(wanted["arguments"], dict)):
         return "error: not a call"
-    if wanted["name"] not in tools.keys():
+    if wanted["name"] not in tools:
         return "error: no such tool"
     error = None
     try:

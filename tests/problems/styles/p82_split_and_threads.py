@@ -5,7 +5,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     pass
 
 
@@ -14,9 +14,9 @@ def read_call(text):
         found = json.loads(text)
         name, arguments = found["name"], found["arguments"]
     except (ValueError, RecursionError, LookupError, TypeError):
-        raise Refused("error: not a call") from None
+        raise RefusedError("error: not a call") from None
     if type(name) is not str or type(arguments) is not dict:
-        raise Refused("error: not a call")
+        raise RefusedError("error: not a call")
     return name, arguments
 
 
@@ -24,8 +24,8 @@ def outcome(text, tools):
     try:
         name, arguments = read_call(text)
         if tools.get(name) is None:
-            raise Refused("error: no such tool")
-    except Refused as refusal:
+            raise RefusedError("error: no such tool")
+    except RefusedError as refusal:
         return refusal.args[0]
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(lambda: tools[name](**arguments))
@@ -60,7 +60,7 @@ def call_tools(turn, tools, tokenizer, max_calls, max_result):
         ids = tokenizer.encode_ordinary(text)
         if ids[max_result:]:
             ids[max_result - len(note) :] = note
-        results.append([tokenizer.result] + ids + [tokenizer.end])
+        results.append([tokenizer.result, *ids, tokenizer.end])
     return results
 
 
