@@ -34,7 +34,7 @@ def _cycle() -> list[Any]:
 SPECIAL: dict[str, Callable[[], Any]] = {
     "bytes": lambda: b"42",
     "set": lambda: {42},
-    "object": object,
+    "complex": lambda: 1 + 2j,
     "cycle": _cycle,
     "nan": lambda: float("nan"),
 }
