@@ -78,7 +78,7 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the model writes and what the tools do, in words."""
     told = json.loads(str(values["script"]))
     turns = " | ".join(_short(turn) for turn in told["turns"]) + (" again and again" if told["repeats"] else "")
-    tools = "; ".join(f"{name}: {_short(_does(does))}" for name, does in told["tools"].items())
+    tools = "; ".join(f"{name} {_does(does)}" for name, does in told["tools"].items())
     rest = {name: value for name, value in values.items() if name not in ("script", "salt")}
     return {"the model writes": turns, "tools": tools, **rest}
 
@@ -92,11 +92,17 @@ def _short(text: str, most: int = 300) -> str:
 def _does(does: Mapping[str, Any]) -> str:
     kind = does["kind"]
     if kind == "raises":
-        return f"raises {does['type']}({does['message']!r})"
-    if kind in ("says", "value"):
-        return f"returns {does.get('text', does.get('value'))!r}"
-    texts = {"sum": "a + b as text", "difference": "a - b as text", "special": "returns what is neither text nor JSON"}
-    return texts.get(kind) or (f"returns `{does['argument']}`" if kind == "echo" else "returns another text each time")
+        return f"raises {does['type']}({_short(does['message'])!r})"
+    if kind == "says":
+        return f"returns {_short(does['text'])!r}"
+    if kind == "value":
+        return f"returns {does['value']!r}"
+    if kind == "echo":
+        return f"returns `{does['argument']}`"
+    return {
+        "sum": "returns a + b as text", "difference": "returns a - b as text",
+        "special": "returns what is neither text nor JSON", "next": "returns another text each time",
+    }[kind]  # fmt: skip
 
 
 def answering(name: str, points: int, cases: str, **more: Any) -> Check:
