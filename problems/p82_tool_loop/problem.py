@@ -124,7 +124,7 @@ def family(make: Any, draws: int = 1, covers: tuple[str, ...] = (), **sizes: tup
 
 PROBLEM = Problem(
     title="A tool loop",
-    minutes=170,
+    minutes=180,
     builds_on=(51,),
     without={"coprime": "the only array is the number from which the partner draws its words"},
     entries=(
