@@ -47,8 +47,9 @@ def in_words(case: Case, difference: Difference) -> str:
         names = [*json.loads(str(case.values["script"]))["tools"]]
         if place[1]:
             return f"run {place[0]} of a tool has other arguments than those of the call"
-        one, other = (f"`{names[int(each)]}`" if int(each) >= 0 else "of none" for each in (got, expected))
-        return f"run {place[0]} of a tool, counted from 0, is {one}; expected {other}"
+        one = f"is of `{names[int(got)]}`" if int(got) >= 0 else "is missing"
+        other = f"`{names[int(expected)]}`" if int(expected) >= 0 else "none"
+        return f"run {place[0]} of a tool, counted from 0, {one}; expected {other}"
     if path.endswith("turns"):
         said = (
             "tokens are given to the model",
