@@ -119,6 +119,14 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "74": ("whole arrays", "work of chunks", "work of one position"),
     "76": ("products of codes",),
     "77": ("error of the outputs", "under half of plain rounding", "work of 640 features"),
+    "82": (
+        "one call", "several calls", "calls side by side", "calls that are not JSON", "JSON that is not a call",
+        "JSON that breaks the parser", "tools that fail", "results that are not text", "an interrupt by the user",
+        "long results", "marks in texts", "more calls than may run", "a conversation", "a turn without calls",
+        "orders in a tool's text", "calls over several turns", "a model that never stops", "a turn that is cut",
+        "results that do not fit", "results that just fit", "a prompt without room", "the last token of the budget",
+        "random agents", "a long agent",
+    ),
 }  # fmt: skip
 
 

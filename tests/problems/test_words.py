@@ -122,6 +122,17 @@ pytestmark = pytest.mark.fast
         ("80", "coverage", "coverage.width", (), "7", "your intervals are 7 wide in the mean, expected 3"),
         ("80", "coverage", "coverage.share", (), "7", "in 2,000 simulated evaluations, the share of your intervals "
             "that hold the true difference is 7, expected 3"),
+        ("82", "marks in texts", "agent.tokens", (0, 3), "60", "result 0, token 3 is '<', expected '\\x03'"),
+        ("82", "more calls than may run", "agent.count", (), "7", "`call_tools` returned 7 results; there are 3 calls"),
+        ("82", "orders in a tool's text", "agent.tools", (1, 0), "4",
+         "run 1 of a tool, counted from 0, is of `pay`; expected `open`"),
+        ("82", "orders in a tool's text", "agent.tools", (1, 0), "-1",
+         "run 1 of a tool, counted from 0, is missing; expected `open`"),
+        ("82", "a conversation", "agent.turns", (1, 0), "7",
+         "for turn 1, counted from 0: 7 tokens are given to the model, expected 3"),
+        ("82", "a conversation", "agent.tokens", (30,), "-1",
+         "token 30 of the transcript is nothing, expected '\\x03'"),
+        ("82", "a model that never stops", "agent.length", (), "7", "the transcript has 7 tokens; expected 3"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_in_the_words_of_the_problem(number, check, path, index, got, sentence):

@@ -42,6 +42,10 @@ STYLES = ROOT / "tests" / "problems" / "styles"
             "p73_places_counted", "stop_gradient(score) + bias", "stop_gradient(score) - bias",
             "jax.lax.top_k(scores_TE - bias", marks=pytest.mark.thorough,
         ),
+        pytest.param(
+            "p82_arrays_and_recursion", "tokenizer.encode_ordinary(text)", "tokenizer.encode(text)",
+            "token_ids = tokenizer.encode(text)", marks=pytest.mark.thorough,
+        ),
     ],
 )  # fmt: skip
 def test_the_idea_is_named(grade: Grade, tmp_path, style: str, right: str, wrong: str, edit: str):
