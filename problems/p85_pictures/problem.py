@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from grader.checks import exact, output, output_and_gradient, parameters
-from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 PATCHIFY, PROJECTOR, LAYOUT, EMBEDDINGS = "patchify", "Projector", "layout", "mixed_embeddings"
 ROTATE, MASK, LOSS = "rotate", "picture_mask", "text_loss"
@@ -236,7 +236,6 @@ def of_the_order(case: Case, wrong: Difference) -> str:
     )
 
 
-# Logarithms of 50,257 terms: correct programs differ by 3e-7.
 SHAPE = {"rows": (2, 1, 3), "columns": (3, 2), "C": (3,), "patch": (2, 3), "merge": (2,)}
 ROW = {"before": (2, 1), "after": (2, 3), "more": (1, 2), "wide": (1, 0)}
 V = 11
@@ -266,6 +265,7 @@ PROBLEM = Problem(
             show=of_the_picture,
         ),
         "patches": Cases(patches, {"Q": (3,), "F": (5,), "D": (7,), "merge": (2,)}, draws=1),
+        "single patches": Cases(patches, {"Q": (4,), "F": (3,), "D": (5,), "merge": (1,)}, draws=1),
         "rows": Cases(mixed, ROW, draws=4),
         "side by side": Cases(side_by_side, {}, draws=1),
         "text": Cases(only_text, {"T": (6, 1)}, draws=2),
@@ -295,6 +295,7 @@ PROBLEM = Problem(
             PROJECTOR, wrt="parameters", points=(1, 1), names=("projected patches", "gradient of the projector"),
             cases="patches",
         ),
+        output(PROJECTOR, points=1, name="projected without merging", cases="single patches"),
         exact("positions", 3, "laying_out", "layout.positions", cases="rows", in_words=of_the_layout, calls=(LAYOUT,)),
         exact("numbers of pictures", 1, "laying_out", "layout.pictures", cases="rows", in_words=of_the_layout,
               calls=(LAYOUT,)),
