@@ -82,6 +82,5 @@ def picture_mask(pictures: Int[Array, "T"]) -> Bool[Array, "T T"]:
 def text_loss(logits: Float[Array, "T V"], token_ids: Int[Array, "T"], pictures: Int[Array, "T"]) -> Float[Array, ""]:
     """The loss of the next token, where that token is text."""
     is_text = pictures[1:] == 0
-    targets = jnp.where(is_text, token_ids[1:], 0)  # a placeholder may have no logit
-    log_p = jnp.take_along_axis(jax.nn.log_softmax(logits[:-1]), targets[:, None], axis=1)[:, 0]
+    log_p = jnp.take_along_axis(jax.nn.log_softmax(logits[:-1]), token_ids[1:, None], axis=1)[:, 0]
     return -jnp.sum(log_p * is_text) / jnp.maximum(jnp.sum(is_text), 1)

@@ -70,7 +70,7 @@ def play(module: LearnerModule) -> Exhibits:
             *(Line(name, places, axis) for name, axis in zip(("time", "row", "column"), positions, strict=True)),
             Line("counted", places, places),
         ),
-        f"In a picture, the time stands still while rows and columns count. Then the text goes on after the largest "
+        f"In a picture, the time stands still while rows and columns count. Then the text continues after the largest "
         f"position: the last token stands at {largest}, and it would be {T - 1} if all tokens were counted."
         if largest == used - 1
         else f"Your last token stands at {largest}. The tokens use {used} positions, so it should be {used - 1}.",

@@ -167,9 +167,9 @@ def seen(sizes: Mapping[str, int], rng: Any, text: bool = False) -> dict[str, An
 
 
 def predicted(sizes: Mapping[str, int], rng: Any, nothing: bool = False) -> dict[str, Any]:
-    """Logits for a sequence with two pictures. Their placeholder has no logit."""
+    """Logits for a sequence with two pictures, or with one at its end."""
     V = sizes["V"]
-    made = row_of([1, (5, 2)] if nothing else [2, (1, 3), 2, (2, 1), 2], V + 2, V, rng)
+    made = row_of([1, (5, 2)] if nothing else [2, (1, 3), 2, (2, 1), 2], V - 1, V - 1, rng)
     return {
         "logits": rng.standard_normal((len(made["token_ids"]), V)).astype("float32"),
         "token_ids": made["token_ids"],
@@ -203,7 +203,8 @@ def of_the_layout(case: Case, wrong: Difference) -> str:
     token = wrong.index[-1]
     kind = "a placeholder" if case.values["token_ids"][token] == case.values["placeholder"] else "text"
     if wrong.path.endswith("pictures"):
-        return f"token {token} ({kind}) belongs to picture {wrong.got}, expected {wrong.expected}"
+        got, expected = ("no picture" if each == str(TEXT) else f"picture {each}" for each in (wrong.got, wrong.expected))
+        return f"token {token} ({kind}) belongs to {got}, expected {expected}"
     return f"the {AXES[wrong.index[0]]} of token {token} ({kind}) is {wrong.got}, expected {wrong.expected}"
 
 
@@ -244,6 +245,7 @@ PROBLEM = Problem(
     title="Pictures",
     minutes=150,
     builds_on=(7, 37, 38, 54),
+    bill="a layer over text and pictures",
     entries=(
         Entry(PATCHIFY, ("picture", "patch_size", "merge")),
         Entry(PROJECTOR, ("patches",), construct=("patch_width", "d_model", "merge")),

@@ -83,7 +83,7 @@ def picture_mask(pictures):
 def text_loss(logits, token_ids, pictures):
     total, count = 0.0, 0
     for t in range(len(token_ids) - 1):
-        target = jnp.clip(token_ids[t + 1], 0, logits.shape[1] - 1)
+        target = token_ids[t + 1]
         counts = pictures[t + 1] == 0
         total += jnp.where(counts, jax.nn.logsumexp(logits[t]) - logits[t, target], 0.0)
         count += counts
