@@ -70,13 +70,15 @@ def ordering(subject: Subject, case: Case) -> Reading:
     token_ids = np.array([1, 2, *[PLACEHOLDER] * rows * columns, 3, *[PLACEHOLDER] * rows * columns, 4, 5, 6], np.int32)
     grids = np.array([[rows, columns], [columns, rows]], np.int32)
 
+    laid = laid_out(subject, token_ids, PLACEHOLDER, grids)
+    if laid["positions"].shape != (3, len(token_ids)) or laid["pictures"].shape != token_ids.shape:
+        raise BadOutputError("`layout` must return positions (3, T) and pictures (T,)")
+
     def program(table: Any, features: Any, kernels: Any, order: Any) -> Arrays:
-        laid = {name: jnp.asarray(array) for name, array in laid_out(subject, token_ids, PLACEHOLDER, grids).items()}
-        if laid["positions"].shape != (3, len(token_ids)) or laid["pictures"].shape != (len(token_ids),):
-            raise BadOutputError("`layout` must return positions (3, T) and pictures (T,)")
-        rows_TD = subject.call("mixed_embeddings", table, jnp.asarray(token_ids), laid["pictures"], features)
+        positions, pictures = jnp.asarray(laid["positions"]), jnp.asarray(laid["pictures"])
+        rows_TD = subject.call("mixed_embeddings", table, jnp.asarray(token_ids), pictures, features)
         axes = jnp.arange(table.shape[1] // 2) % 3
-        seen_TT = subject.call("picture_mask", laid["pictures"])
+        seen_TT = subject.call("picture_mask", pictures)
 
         def layer(x_TD: Any, positions: Any) -> Any:
             q_TD, k_TD, v_TD = x_TD @ kernels
@@ -84,7 +86,7 @@ def ordering(subject: Subject, case: Case) -> Reading:
             scores_TT = q_TD @ k_TD.T / jnp.sqrt(x_TD.shape[1])
             return jax.nn.softmax(jnp.where(seen_TT, scores_TT, -1e9)) @ v_TD
 
-        before, after = layer(rows_TD, laid["positions"]), layer(rows_TD[order], laid["positions"][:, order])
+        before, after = layer(rows_TD, positions), layer(rows_TD[order], positions[:, order])
         changed = jnp.max(jnp.abs(after - before[order]), axis=-1) > 1e-3
         return {"output": before, "changed": changed.astype(jnp.int32)}
 

@@ -203,7 +203,9 @@ def of_the_layout(case: Case, wrong: Difference) -> str:
     token = wrong.index[-1]
     kind = "a placeholder" if case.values["token_ids"][token] == case.values["placeholder"] else "text"
     if wrong.path.endswith("pictures"):
-        got, expected = ("no picture" if each == str(TEXT) else f"picture {each}" for each in (wrong.got, wrong.expected))
+        got, expected = (
+            "no picture" if each == str(TEXT) else f"picture {each}" for each in (wrong.got, wrong.expected)
+        )
         return f"token {token} ({kind}) belongs to {got}, expected {expected}"
     return f"the {AXES[wrong.index[0]]} of token {token} ({kind}) is {wrong.got}, expected {wrong.expected}"
 
@@ -245,7 +247,7 @@ PROBLEM = Problem(
     title="Pictures",
     minutes=150,
     builds_on=(7, 37, 38, 54),
-    bill="a layer over text and pictures",
+    bill="projected patches",
     entries=(
         Entry(PATCHIFY, ("picture", "patch_size", "merge")),
         Entry(PROJECTOR, ("patches",), construct=("patch_width", "d_model", "merge")),
