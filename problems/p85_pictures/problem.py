@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from grader.checks import exact, output, output_and_gradient, parameters
-from grader.problem import Case, Cases, Check, Difference, Entry, Problem
+from grader.problem import Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 PATCHIFY, PROJECTOR, LAYOUT, EMBEDDINGS = "patchify", "Projector", "layout", "mixed_embeddings"
 ROTATE, MASK, LOSS = "rotate", "picture_mask", "text_loss"
@@ -239,6 +239,10 @@ def of_the_order(case: Case, wrong: Difference) -> str:
     )
 
 
+# Correct programs differ by 2e-6 of the size of a leaf in a gradient through the norm and GELU.
+THROUGH_A_NORM = Tolerance(rtol=5e-5, atol=5e-5)
+# An angle of 40 radians is rounded to 4e-6.
+TURNED = Tolerance(rtol=1e-4, atol=1e-4)
 SHAPE = {"rows": (2, 1, 3), "columns": (3, 2), "C": (3,), "patch": (2, 3), "merge": (2,)}
 ROW = {"before": (2, 1), "after": (2, 3), "more": (1, 2), "wide": (1, 0)}
 V = 11
@@ -297,7 +301,7 @@ PROBLEM = Problem(
         parameters(PROJECTOR, points=1, cases="patches"),
         *output_and_gradient(
             PROJECTOR, wrt="parameters", points=(1, 1), names=("projected patches", "gradient of the projector"),
-            cases="patches",
+            cases="patches", tolerance=THROUGH_A_NORM,
         ),
         output(PROJECTOR, points=1, name="projected without merging", cases="single patches"),
         exact("positions", 3, "laying_out", "layout.positions", cases="rows", in_words=of_the_layout, calls=(LAYOUT,)),
@@ -317,7 +321,7 @@ PROBLEM = Problem(
         *output_and_gradient(
             ROTATE, wrt=["x"], points=(2, 1), names=("rotated vectors", "gradient of the rotation"), cases="vectors"
         ),
-        output(ROTATE, points=1, name="heads of two models", cases="models"),
+        output(ROTATE, points=1, name="heads of two models", cases="models", tolerance=TURNED),
         exact("mask", 2, "values", "output", options={"entry": MASK}, cases="masks", in_words=of_the_mask),
         exact("mask of text", 1, "values", "output", options={"entry": MASK}, cases="mask of text",
               in_words=of_the_mask),
