@@ -220,3 +220,17 @@ def test_the_mask_and_the_embeddings_are_those_of_gemma_3(transformers):
             moved[0, s] += torch.randn(8)
             depends[:, s] = np.abs(output(moved) - before).max(axis=1) > 1e-6
     np.testing.assert_array_equal(picture_mask(jnp.asarray(pictures)), depends)
+
+
+@pytest.mark.oracle
+def test_the_loss_is_that_of_labels_without_placeholders(transformers):
+    import torch
+    from p85_pictures import layout, text_loss
+
+    token_ids = sequence([2, 1, 3], [(2, 2), (1, 3)], 11)
+    _, pictures = layout(token_ids, 11, np.array([[2, 2], [1, 3]]))
+    logits = np.random.default_rng(0).standard_normal((len(token_ids), 20)).astype("float32")
+    ids = torch.from_numpy(token_ids.astype(np.int64))
+    labels = torch.where(ids == 11, -100, ids)
+    expected = transformers.loss.loss_utils.ForCausalLMLoss(torch.from_numpy(logits)[None], labels[None], 20)
+    np.testing.assert_allclose(text_loss(*map(jnp.asarray, (logits, token_ids, pictures))), expected, rtol=1e-5)
