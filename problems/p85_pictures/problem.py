@@ -55,12 +55,17 @@ def of_a_patch(case: Case, wrong: Difference) -> str:
 
 
 def patches(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Patches of random numbers, whose means and deviations differ."""
+    """Patches of random numbers, whose means and deviations differ. Some are nearly of one color."""
+    import numpy as np
+
     M, F = sizes["merge"] ** 2 * sizes["Q"], sizes["F"]
-    numbers = rng.standard_normal((M, F)) * rng.uniform(0.5, 2, (M, 1)) + rng.uniform(-1, 1, (M, 1))
+    contrast = rng.uniform(0.5, 2, (M, 1)) * np.where(np.arange(M) % 3 == 1, 0.03, 1)[:, None]
     return {
-        "patch_width": F, "d_model": sizes["D"], "merge": sizes["merge"], "patches": numbers.astype("float32"),
-    }  # fmt: skip
+        "patch_width": F,
+        "d_model": sizes["D"],
+        "merge": sizes["merge"],
+        "patches": (contrast * (rng.standard_normal((M, F)) + rng.uniform(-1, 1, (M, 1)))).astype("float32"),
+    }
 
 
 def row_of(parts: list[int | tuple[int, int]], placeholder: int, vocabulary: int, rng: Any) -> dict[str, Any]:
