@@ -115,6 +115,19 @@ pytestmark = pytest.mark.fast
         ("78", "twelve decisions", "decisions", (9,), "7",
          "decision 10: The best mesh for Llama 8B, 2,048 texts of 4,096 tokens, 64 devices? Your functions say: "
          "data = 7; expected: data = 3"),
+        ("85", "patches", "patches", (0, 1), "7", "number 1 of patch 0 is channel 1 of the pixel in row 0, column 2; "
+            "expected: channel 0 of the pixel in row 0, column 1 (all count from 0)"),
+        ("85", "patches", "patches", (0, 1), "0.5", "number 1 of patch 0 is 0.5, which is not in the picture; "
+            "expected: channel 0 of the pixel in row 0, column 1 (all count from 0)"),
+        ("85", "positions", "layout.positions", (2, 0), "7", "the column of token 0 (text) is 7, expected 3"),
+        ("85", "numbers of pictures", "layout.pictures", (0,), "0", "token 0 (text) belongs to no picture, expected "
+            "picture 3"),
+        ("85", "mask", "output", (0, 2), "True", "token 0 (text) sees token 2 (picture 1); expected: it does not see "
+            "it"),
+        ("85", "no loss on patches", "learns", (4,), "0", "the logits of token 4 do not count; expected: they count, "
+            "because text follows"),
+        ("85", "patches in another order", "changed", (4,), "1", "the output of token 4 changes when the tokens of "
+            "each picture come in another order, with their positions; expected: it stays the same"),
         ("80", "pass@k", "number", (), "7", "`pass_at_k` returned 7, expected 3"),
         ("80", "vote", "vote.won", (), "0", "`majority` returned None, expected an answer"),
         ("80", "vote", "vote.answer", (), "7", "`majority` returned 7, expected 3"),

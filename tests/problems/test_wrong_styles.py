@@ -39,6 +39,10 @@ STYLES = ROOT / "tests" / "problems" / "styles"
             "(positions[:, None].astype(x.dtype) * frequencies)[:, None, :]", marks=pytest.mark.thorough,
         ),
         pytest.param(
+            "p85_libraries", "+= max(rows, columns)", "+= max(rows, columns) + 1",
+            "position += max(rows, columns) + 1", marks=pytest.mark.thorough,
+        ),
+        pytest.param(
             "p73_places_counted", "stop_gradient(score) + bias", "stop_gradient(score) - bias",
             "jax.lax.top_k(scores_TE - bias", marks=pytest.mark.thorough,
         ),
