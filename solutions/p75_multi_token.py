@@ -10,7 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 from p38_rms_norm_swiglu import RMSNorm, SwiGLU
 from p39_grouped_query_attention import GQA
-from p52_speculative_decoding import draw, speculative_step
+from p52_speculative_decoding import speculative_step
 
 
 class Block(nnx.Module):
@@ -104,21 +104,32 @@ def mtp_loss(
     return mean_loss(logits[:-1], 1) + weight * mean_loss(ahead[:-1], 2)
 
 
-verify, choose = jax.jit(speculative_step), jax.jit(draw)
+verify = jax.jit(speculative_step)
+
+
+def softmax(logits: Float[np.ndarray, "N V"]) -> Float[np.ndarray, "N V"]:
+    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return odds / odds.sum(axis=-1, keepdims=True)
+
+
+def draw(distribution: Float[np.ndarray, "V"], uniform: float) -> int:
+    """The first possible token whose cumulative sum is greater than `uniform`, or the last one, as in problem 52."""
+    reached = (distribution > 0) & (distribution.cumsum() > uniform)
+    return int(reached.argmax() if reached.any() else distribution.nonzero()[0][-1])
 
 
 def write(model: Any, prompt: list[int], count: int, uniforms: Float[np.ndarray, "R 3"]) -> list[int]:
     """`count` tokens after the prompt. Each run of the model after the first verifies one drafted token."""
     text = list(prompt)
     logits, hidden = model.run(np.array(text))
-    text.append(int(choose(jax.nn.softmax(logits[-1]), uniforms[0, 2])))
+    text.append(draw(softmax(logits[-1]), uniforms[0, 2]))
     run = 1
     while len(text) < len(prompt) + count:
-        known = len(text)  # the last token has no hidden state yet
-        q = jax.nn.softmax(model.ahead(hidden[: known - 1], np.array(text[1:]))[-1])
-        drafted = int(choose(q, uniforms[run, 0]))
+        n = len(text)  # the last token has no hidden state yet
+        q = softmax(model.ahead(hidden[: n - 1], np.array(text[1:]))[-1])
+        drafted = draw(q, uniforms[run, 0])
         logits, hidden = model.run(np.array([*text, drafted]))
-        p = jax.nn.softmax(logits[known - 1 :], axis=-1)
+        p = softmax(logits[n - 1 :])
         tokens, emitted = verify(p, q[None], np.array([drafted]), uniforms[run, 1:])
         text += tokens[: int(emitted)].tolist()
         run += 1

@@ -76,9 +76,11 @@ class Model:
         self.salt, self.V = int(np.asarray(case.values["salt"])[0]), int(case.values["V"])
         self.runs, self.texts = 0, dict[tuple[float, ...], tuple[int, ...]]()
 
-    def answer(self, question: list[Any]) -> list[Any]:
-        """The logits and the hidden states of a run, or the logits of the module."""
+    def answer(self, question: list[Any]) -> Any:
+        """The logits and the hidden states of a run, the logits of the module, or the number of runs so far."""
         kind, *arguments = question
+        if kind == "runs":
+            return self.runs
         if kind == "run":
             self.runs += 1
             if self.runs > MOST:
@@ -138,9 +140,10 @@ class Remote:
 def _written(subject: Subject, model: Remote, prompt: list[int], count: int, uniforms: Any) -> list[int]:
     result = subject.call(WRITE, model, list(prompt), count, np.array(uniforms, np.float32))
     try:
-        return [int(each) for each in result]
+        tokens = [int(each) for each in result]
     except (TypeError, ValueError):
         raise BadOutputError(f"`{WRITE}` returned {described(result)}; it must return a list of tokens") from None
+    return [*tokens, *[NONE] * (count - len(tokens))][:count]
 
 
 @eager
@@ -157,19 +160,25 @@ def writing(subject: Subject, case: Case) -> Reading:
 @eager
 def law(subject: Subject, case: Case) -> Reading:
     """The distribution of the two tokens after the first, (2, 2), over a grid of uniform numbers that stands for all.
+    Also the tokens of each way: only who writes them knows them.
 
     The module drafts each token with one half. The model gives one quarter and three quarters. So a draft is accepted
     with one half or surely, and what is left after a rejection is one token.
     """
     model, prompt = Remote(subject, 2), ast.literal_eval(str(case.values["prompt"]))
-    ways = [*itertools.product(HALVES, HALVES, QUARTERS, HALVES, HALVES, EIGHTHS)]
-    counts = np.zeros((2, 2))
-    for way in ways:
-        text = _written(subject, model, prompt, 3, [(0.5, 0.5, 0.125), way[:3], way[3:]])
-        if len(text) != 3:
-            raise BadOutputError(f"`{WRITE}` returned {len(text)} tokens; it was asked for 3")
-        counts[text[1] % 2, text[2] % 2] += 1
-    return Reading({"law": counts / len(ways)})
+    firsts, seconds = ([*itertools.product(HALVES, HALVES, last)] for last in (QUARTERS, EIGHTHS))
+    shares, tokens = np.zeros((2, 2)), np.full((len(firsts), len(seconds), 2), NONE, np.int32)
+    for place, first in enumerate(firsts):
+        texts = []
+        for second in seconds:
+            runs = subject.ask(["runs"])
+            texts.append(_written(subject, model, prompt, 3, [(0.5, 0.5, 0.125), first, second])[1:3])
+            if subject.ask(["runs"]) - runs < 3:
+                break  # two runs gave three tokens, so the numbers of a third one decide nothing
+        tokens[place, : len(texts)] = texts
+        for text in texts:
+            shares[tuple(text)] += 1 / len(texts) / len(firsts)
+    return Reading({"law.shares": shares, "law.tokens": tokens})
 
 
 PROBES = {"sight": sight, "apart": apart, "writing": writing, "law": law}

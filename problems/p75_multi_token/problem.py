@@ -139,11 +139,17 @@ def text_in_words(case: Case, difference: Difference) -> str:
 
 
 def law_in_words(case: Case, difference: Difference) -> str:
-    """A sentence on a probability of the text."""
-    first, second = difference.index
+    """A sentence on a probability of the text, or on a token of one way to write it."""
+    if difference.path == "law.shares":
+        first, second = difference.index
+        return (
+            f"the two tokens after the first are {first} and {second} with the probability {difference.got}; the model "
+            f"gives them {difference.expected}"
+        )
+    way, _, place = difference.index
     return (
-        f"the two tokens after the first are {first} and {second} with the probability {difference.got}; the model "
-        f"gives them {difference.expected}"
+        f"with choice {way} of the uniform numbers, token {place + 1} of the text is {difference.got}, expected "
+        f"{difference.expected}"
     )
 
 
@@ -198,8 +204,8 @@ PROBLEM = Problem(
         "answer first": Cases(answer_first, {"T": (5,), "V": (4,)}, draws=1),
         "no targets": Cases(no_targets, {"T": (5,), "V": (4,)}, draws=1),
         "two tokens": Cases(predicted, {"T": (2,), "V": (3,)}, draws=1),
-        "short": Cases(written, {"P": (1, 3), "count": (1, 2), "V": (3,)}, draws=2, show=shown),
-        "written": Cases(written, {"P": (4,), "count": (23,), "V": (5, 6)}, draws=2, show=shown),
+        "short": Cases(written, {"P": (1, 3), "count": (1, 2), "V": (7,)}, draws=4, show=shown),
+        "written": Cases(written, {"P": (4,), "count": (23,), "V": (7,)}, draws=2, show=shown),
         "every way": Cases(every_way, {"P": (2,)}, draws=1, show=shown),
     },
     checks=(
