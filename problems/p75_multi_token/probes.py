@@ -143,7 +143,7 @@ def _written(subject: Subject, model: Remote, prompt: list[int], count: int, uni
         tokens = [int(each) for each in result]
     except (TypeError, ValueError):
         raise BadOutputError(f"`{WRITE}` returned {described(result)}; it must return a list of tokens") from None
-    return [*tokens, *[NONE] * (count - len(tokens))][:count]
+    return [*tokens, *[NONE] * (count - len(tokens))]
 
 
 @eager
@@ -152,15 +152,16 @@ def writing(subject: Subject, case: Case) -> Reading:
     values: Mapping[str, Any] = case.values
     prompt, uniforms = ast.literal_eval(values["prompt"]), ast.literal_eval(values["uniforms"])
     some = _written(subject, Remote(subject, values["V"]), prompt, values["count"], uniforms)
+    length = len(some) - some.count(NONE)
     tokens = np.full(values["count"], NONE, np.int32)
     tokens[: len(some)] = some[: len(tokens)]
-    return Reading({"written.tokens": tokens, "written.length": np.int32(len(some))})
+    return Reading({"written.tokens": tokens, "written.length": np.int32(length)})
 
 
 @eager
 def law(subject: Subject, case: Case) -> Reading:
     """The distribution of the two tokens after the first, (2, 2), over a grid of uniform numbers that stands for all.
-    Also the tokens of each way: only who writes them knows them.
+    Also the tokens of each way, which only who writes them knows, and the length of the longest text.
 
     The module drafts each token with one half. The model gives one quarter and three quarters. So a draft is accepted
     with one half or surely, and what is left after a rejection is one token.
@@ -168,17 +169,21 @@ def law(subject: Subject, case: Case) -> Reading:
     model, prompt = Remote(subject, 2), ast.literal_eval(str(case.values["prompt"]))
     firsts, seconds = ([*itertools.product(HALVES, HALVES, last)] for last in (QUARTERS, EIGHTHS))
     shares, tokens = np.zeros((2, 2)), np.full((len(firsts), len(seconds), 2), NONE, np.int32)
+    longest = 0
     for place, first in enumerate(firsts):
         texts = []
         for second in seconds:
             runs = subject.ask(["runs"])
-            texts.append(_written(subject, model, prompt, 3, [(0.5, 0.5, 0.125), first, second])[1:3])
+            text = _written(subject, model, prompt, 3, [(0.5, 0.5, 0.125), first, second])
+            texts.append(text[1:3])
+            longest = max(longest, len(text))
             if subject.ask(["runs"]) - runs < 3:
                 break  # two runs gave three tokens, so the numbers of a third one decide nothing
         tokens[place, : len(texts)] = texts
-        for text in texts:
-            shares[tuple(text)] += 1 / len(texts) / len(firsts)
-    return Reading({"law.shares": shares, "law.tokens": tokens})
+        for pair in texts:
+            if NONE not in pair:
+                shares[tuple(pair)] += 1 / len(texts) / len(firsts)
+    return Reading({"law.longest": np.int32(longest), "law.shares": shares, "law.tokens": tokens})
 
 
 PROBES = {"sight": sight, "apart": apart, "writing": writing, "law": law}

@@ -146,6 +146,8 @@ def law_in_words(case: Case, difference: Difference) -> str:
             f"the two tokens after the first are {first} and {second} with the probability {difference.got}; the model "
             f"gives them {difference.expected}"
         )
+    if difference.path == "law.longest":
+        return f"`write` returned {difference.got} tokens, expected {difference.expected}"
     way, _, place = difference.index
     return (
         f"with choice {way} of the uniform numbers, token {place + 1} of the text is {difference.got}, expected "
@@ -156,15 +158,10 @@ def law_in_words(case: Case, difference: Difference) -> str:
 def seen_in_words(case: Case, difference: Difference) -> str:
     """A sentence on a token that a row of logits depends on, or not."""
     row, token = difference.index
+    what = f"row {row} of the logits"
     if difference.path == "sight.ahead":
-        return (
-            f"row {row} of the second logits, which predicts token {row + 2}, "
-            + ("depends" if difference.got == "yes" else "does not depend")
-            + f" on token {token}"
-        )
-    return (
-        f"row {row} of the logits " + ("depends" if difference.got == "yes" else "does not depend") + f" on token {token}"
-    )
+        what = f"row {row} of the second logits, which predicts token {row + 2},"
+    return f"{what} {'depends' if difference.got in ('1', 'yes') else 'does not depend'} on token {token}"
 
 
 SIZES = (
