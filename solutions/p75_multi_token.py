@@ -1,4 +1,4 @@
-"""Problem 75, reference: multi-token prediction with one module (DeepSeek-AI 2024, section 2.2), and drafting with it."""
+"""Problem 75, reference: multi-token prediction with one module (DeepSeek-AI 2024, section 2.2), and drafting."""
 
 from typing import Any
 

@@ -92,9 +92,7 @@ class Model:
         hidden, next_ids = arguments
         seen = [(*map(float, row), token_id) for row, token_id in zip(hidden, next_ids, strict=True)]
         texts = [(*self.texts.get(tuple(row), ()), token_id) for row, token_id in zip(hidden, next_ids, strict=True)]
-        return [
-            self._logits(guessed(self.salt, self.V, text, seen[: place + 1])) for place, text in enumerate(texts)
-        ]
+        return [self._logits(guessed(self.salt, self.V, text, seen[: place + 1])) for place, text in enumerate(texts)]
 
     def _hidden(self, text: tuple[int, ...]) -> list[float]:
         row = [float(hash((self.salt, place, *text)) % (1 << 20)) / (1 << 20) for place in range(D)]
@@ -168,22 +166,22 @@ def law(subject: Subject, case: Case) -> Reading:
     """
     model, prompt = Remote(subject, 2), ast.literal_eval(str(case.values["prompt"]))
     firsts, seconds = ([*itertools.product(HALVES, HALVES, last)] for last in (QUARTERS, EIGHTHS))
-    shares, tokens = np.zeros((2, 2)), np.full((len(firsts), len(seconds), 2), NONE, np.int32)
-    longest = 0
-    for place, first in enumerate(firsts):
+    shares, tokens, longest = np.zeros((2, 2)), [], 0
+    for first in firsts:
         texts = []
         for second in seconds:
             runs = subject.ask(["runs"])
             text = _written(subject, model, prompt, 3, [(0.5, 0.5, 0.125), first, second])
             texts.append(text[1:3])
             longest = max(longest, len(text))
-            if subject.ask(["runs"]) - runs < 3:
-                break  # two runs gave three tokens, so the numbers of a third one decide nothing
-        tokens[place, : len(texts)] = texts
-        for pair in texts:
-            if NONE not in pair:
-                shares[tuple(pair)] += 1 / len(texts) / len(firsts)
-    return Reading({"law.longest": np.int32(longest), "law.shares": shares, "law.tokens": tokens})
+            if subject.ask(["runs"]) - runs < 3:  # two runs gave all tokens, so the numbers of a third decide nothing
+                texts = [text[1:3]] * len(seconds)
+                break
+        tokens.append(texts)
+    pairs = np.array(tokens, np.int32)
+    for pair in itertools.product(range(2), repeat=2):
+        shares[pair] = (pairs == pair).all(axis=-1).mean()
+    return Reading({"law.longest": np.int32(longest), "law.shares": shares, "law.tokens": pairs})
 
 
 PROBES = {"sight": sight, "apart": apart, "writing": writing, "law": law}

@@ -76,6 +76,38 @@ def test_a_perfect_module_halves_the_runs_and_a_useless_one_costs_none(step: int
     assert model.runs == runs
 
 
+def rates(fork_server, *replaced: str) -> list[float]:
+    """How many tokens a run the play shows: as the module was trained, with the other hidden state, with none."""
+    learned, story, bars = shown("75", fork_server, *replaced)
+    assert isinstance(learned, Lines)
+    assert isinstance(story, Story)
+    assert isinstance(bars, Bars)
+    assert ("hardly ever" in story.caption) == (bars.bars[0].value < 1.4)
+    return [bar.value for bar in bars.bars]
+
+
+@pytest.mark.thorough  # `grade verify` plays the reference, too
+def test_the_play_writes_most_tokens_two_at_a_time(fork_server):
+    learned, story, _ = shown("75", fork_server)
+    assert learned.lines[0].y[-1] < 1.5 < 6 < learned.lines[0].y[0]
+    assert rates(fork_server)[0] > 1.6
+    kinds = [each.kind for each in story.tokens]
+    assert kinds.count(3) in (kinds.count(1), kinds.count(1) - 1), "a token follows each accepted draft"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        ("weight * mean_loss(ahead[:-1], 2)", "weight * mean_loss(ahead, 1)"),
+        ("return logits_TV, self.ahead(hidden_TD[:-1], token_ids[1:])",
+         "return logits_TV, self.ahead(hidden_TD[:-1], jnp.roll(token_ids, -2)[:-1])"),
+    ],
+)  # fmt: skip
+def test_the_play_shows_that_a_wrong_module_drafts_in_vain(fork_server, replaced):
+    assert rates(fork_server, *replaced)[0] < 1.3
+
+
 def reference(after: bool) -> Any:
     from p75_multi_token import MultiTokenGPT
 
@@ -177,7 +209,12 @@ def test_deepseek_v3_in_transformers_reads_the_state_after_the_final_norm_and_pu
 
     ours = MTP(D, config.rms_norm_eps, block, rngs=nnx.Rngs(0))
     one = theirs.layers[0]
-    parts = {"enorm.scale": one.enorm, "hnorm.scale": one.hnorm, "eh_proj.kernel": one.eh_proj, "norm.scale": one.post_norm}
+    parts = {
+        "enorm.scale": one.enorm,
+        "hnorm.scale": one.hnorm,
+        "eh_proj.kernel": one.eh_proj,
+        "norm.scale": one.post_norm,
+    }
     into(ours, {}, {name: part.weight for name, part in parts.items()})
     embedded = model.get_input_embeddings()(ids[0, 1:]).detach().numpy()
     out = ours(jnp.asarray(states[0, :-1].numpy()), jnp.asarray(embedded))

@@ -13,7 +13,7 @@ from p38_rms_norm_swiglu import RMSNorm, SwiGLU
 class Heads(nnx.Module):
     def __init__(self, d, h, g, base, *, rngs):
         self.shape, self.base = (-1, d // h), base
-        make = lambda inner, outer: nnx.Linear(inner, outer, use_bias=False, rngs=rngs)  # noqa: E731
+        make = lambda inner, outer: nnx.Linear(inner, outer, use_bias=False, rngs=rngs)
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (
             make(d, d), make(d, d // h * g), make(d, d // h * g), make(d, d)
         )  # fmt: skip
@@ -22,9 +22,7 @@ class Heads(nnx.Module):
         parts = (proj(x).reshape(len(x), *self.shape) for proj in (self.q_proj, self.k_proj, self.v_proj))
         q, k, v = parts
         places = jnp.arange(len(x))
-        mixed = jax.nn.dot_product_attention(
-            rope(q, places, self.base), rope(k, places, self.base), v, is_causal=True
-        )
+        mixed = jax.nn.dot_product_attention(rope(q, places, self.base), rope(k, places, self.base), v, is_causal=True)
         return self.out_proj(mixed.reshape(x.shape))
 
 
@@ -74,9 +72,7 @@ class MultiTokenGPT(nnx.Module):
 
 def mtp_loss(logits, ahead, token_ids, is_target, weight):
     one, two = (
-        optax.losses.softmax_cross_entropy_with_integer_labels(
-            rows[: len(token_ids) - by], token_ids[by:]
-        )
+        optax.losses.softmax_cross_entropy_with_integer_labels(rows[: len(token_ids) - by], token_ids[by:])
         for by, rows in ((1, logits), (2, ahead))
     )
     first, second = is_target[1:], is_target[2:]
@@ -100,7 +96,7 @@ def write(model, prompt, count, uniforms):
         to_draft, to_accept, to_end = map(float, uniforms[number])
         q = law(model.ahead(states[: len(text) - 1], np.asarray(text[1:]))[-1])
         guess = sample(q, to_draft)
-        logits, states = model.run(np.asarray(text + [guess]))
+        logits, states = model.run(np.asarray([*text, guess]))
         p, following = law(logits[-2]), law(logits[-1])
         new = [guess, sample(following, to_end)] if to_accept < p[guess] / q[guess] else [sample(p - q, to_end)]
         return rest(text + new, states, number + 1)
