@@ -31,10 +31,8 @@ def story(after_norm: bool, sizes: Mapping[str, int], rng: Any) -> dict[str, Any
 
 
 def predicted(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Logits of both predictions. About a third of the tokens are no targets, and of any two in a row not both alike.
-
-    So a mask that is shifted by one counts other tokens.
-    """
+    """Logits of both predictions. About a third of the tokens are no targets, and the tokens 1 to 3 alternate: a mask
+    that is shifted by one counts other tokens."""
     import numpy as np
 
     T, V = sizes["T"], sizes["V"]
