@@ -43,6 +43,7 @@ PAGES = {
     "78": "seconds = max(operations / flops, bytes / bandwidth)",
     "80": "pass@k = 1 - C(n - c, k) / C(n, k)",
     "71": "weightₜₛ = e^(scoreₜₛ) / (e^(zₕ) + Σᵣ e^(scoreₜᵣ))",
+    "75": "loss = meanₜ(-ln pₜ(xₜ₊₁)) + λ · meanₜ(-ln qₜ(xₜ₊₂))",
     "77": "H⁻¹ = Uᵀ U",
     "76": "Σ_d |x_td| e_df + Σ_d e_td |Ŵ_df|",
     "79": "loss = -(1 / N) Σᵢ Σₜ wᵢₜ min(ρᵢₜ Aᵢ, clip(ρᵢₜ) Aᵢ)",
