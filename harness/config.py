@@ -114,6 +114,9 @@ class OptimizerConfig(Settings):
         "norms are few, and decay would only pull them from the values they need. kernels: not embeddings and "
         "positions either, since a rare token is seldom updated and would decay at every step. all: every parameter",
     )
+    router_bias_rate: float = setting(
+        1e-3, "how far an update moves the biases that balance experts, with router=sigmoid", allowed=NOT_NEGATIVE
+    )
     beta2: float = setting(0.95, "decay of Adam's second moment", allowed=Range(at_least=0, below=1))
     clip_norm: float = setting(1.0, "largest global norm of the gradients; 0: no clipping", allowed=NOT_NEGATIVE)
     ema_decay: float = setting(

@@ -5,6 +5,7 @@ rows.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,9 +17,11 @@ from harness.model.layers import Projection, kernel_inits, split_over
 from harness.model_config import ModelConfig
 
 GAIN, LIMIT = 1.702, 7.0  # of gpt-oss's SwiGLU
-# What the gradient of the router's bias is multiplied by, so that it weighs nothing in the norm of all gradients
+# What the "gradient" of the bias is multiplied by, so that it weighs nothing in the norm of all gradients
 LOAD_SCALE = 1e-12
-ROUTER_BIAS = "choice_bias"
+# (rows, router, bias, k, kernels of the experts and of the shared one) -> the outputs, and how many rows chose each
+# expert, as problem 73 has it
+MixtureOfExperts = Callable[..., tuple[Array, Array]]
 
 
 class Kernel(nnx.Module):
@@ -38,14 +41,17 @@ class Experts(nnx.Module):
     2024, without its groups of experts).
     """
 
-    def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    def __init__(self, config: ModelConfig, rngs: nnx.Rngs, moe: MixtureOfExperts | None = None):
         D, F, E, M = config.d_model, config.d_ff, config.experts, config.d_shared
         inner, outer = kernel_inits(config)
+        into, back = inner, outer
+        if config.init == "xavier":  # of each expert
+            into = back = nnx.initializers.xavier_uniform(batch_axis=(0,))
         has, dtype = config.bias, jnp.dtype(config.dtype)
-        self.config, self.dtype = config, dtype
+        self.config, self.dtype, self.moe = config, dtype, moe
         self.router = Kernel(inner(rngs.params(), (D, E)), 0, use_bias=has)
-        self.gate_up = Kernel(inner(rngs.params(), (E, D, 2, F)), 1, use_bias=has, model_axis=-1)
-        self.down = Kernel(outer(rngs.params(), (E, F, D)), 1, use_bias=has, model_axis=-2)
+        self.gate_up = Kernel(into(rngs.params(), (E, D, 2 * F)).reshape(E, D, 2, F), 1, use_bias=has, model_axis=-1)
+        self.down = Kernel(back(rngs.params(), (E, F, D)), 1, use_bias=has, model_axis=-2)
         self.choice_bias = nnx.Param(jnp.zeros(E)) if config.has_router_bias else None
         linear = functools.partial(Projection, use_bias=has, dtype=dtype, rngs=rngs)
         if M:
@@ -55,6 +61,8 @@ class Experts(nnx.Module):
 
     def __call__(self, x_ND: Float[Array, "N D"]) -> Float[Array, "N D"]:
         """The sum of the outputs of each row's experts, with their weights."""
+        if self.moe is not None:
+            return self._by_piece(self.moe, x_ND)
         config, wide_ND = self.config, x_ND.astype(jnp.float32)  # a choice is all or nothing, so it is made in float32
         logits_NE = wide_ND @ self.router.kernel[...]
         if self.router.bias is not None:
@@ -66,6 +74,15 @@ class Experts(nnx.Module):
             return out_ND
         shared_ND = self.shared_down(self._activated(self.shared_gate_up(x_ND)))
         return out_ND + (shared_ND if self.shared_gate is None else jax.nn.sigmoid(self.shared_gate(x_ND)) * shared_ND)
+
+    def _by_piece(self, moe: MixtureOfExperts, x_ND: Array) -> Float[Array, "N D"]:
+        assert self.choice_bias is not None
+        bias_E, layers = self.choice_bias[...], (self.gate_up, self.shared_gate_up)
+        gate_up, shared = (x.kernel[...].reshape(*x.kernel.shape[:-2], -1) for x in layers)
+        choice = self.router.kernel[...], jax.lax.stop_gradient(bias_E), self.config.experts_per_token
+        kernels = gate_up, self.down.kernel[...], shared, self.shared_down.kernel[...]
+        out_ND, counts_E = moe(x_ND.astype(jnp.float32), *choice, *kernels)
+        return with_load(out_ND.astype(self.dtype), bias_E, counts_E.astype(jnp.float32))
 
     def _chosen(self, x_ND: Array, experts_Nk: Int[Array, "N k"], weights_Nk: Float[Array, "N k"]) -> Array:
         (N, k), E, D = experts_Nk.shape, self.config.experts, x_ND.shape[1]
@@ -114,8 +131,8 @@ def route(
 
 @jax.custom_vjp
 def with_load(weights: Array, bias_E: Float[Array, "E"], counts_E: Float[Array, "E"]) -> Array:
-    """The weights. The "gradient" of the bias is by how much each expert is chosen more often than the mean, so that it
-    is summed over microbatches and devices like every gradient; its optimizer takes the sign (Wang et al. 2024)."""
+    """The weights. The "gradient" of the bias is how many rows chose each expert, so that it is summed over
+    microbatches and devices like every gradient. `training/optimizer.py` moves the bias by it."""
     del bias_E, counts_E
     return weights
 
@@ -125,7 +142,7 @@ def _with_load_forward(weights: Array, bias_E: Array, counts_E: Array) -> tuple[
 
 
 def _with_load_backward(counts_E: Array, dweights: Array) -> tuple[Array, Array, Array]:
-    return dweights, LOAD_SCALE * (counts_E - counts_E.mean()), jnp.zeros_like(counts_E)
+    return dweights, LOAD_SCALE * counts_E, jnp.zeros_like(counts_E)
 
 
 with_load.defvjp(_with_load_forward, _with_load_backward)
