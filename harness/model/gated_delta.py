@@ -12,15 +12,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from harness.model.layers import Projection, kernel_inits, split_over
 from harness.model_config import ModelConfig
 
-CHUNK = 64  # positions that are computed at once
+CHUNK = 64  # positions that are computed at once, a power of two
 SLOWEST, FASTEST = 1e-3, 1e-1  # initial steps of the heads: how much of a state decays in a position, about
-# (q, k, v, beta, log_alpha, state, chunk) of one head -> its outputs and its last state, as problem 74 has it
+# (q, k, v, beta, log_alpha, state) of N heads -> their outputs (N, T, V) and last states (N, K, V)
 DeltaRule = Callable[..., tuple[Array, Array]]
 
 
@@ -43,11 +42,11 @@ def delta_rule(
     """`S ← α S`, then `S ← S + β k (v - kᵀ S)`, then `o = qᵀ S` at each position, and the last S; with k of length 1,
     and q of length 1 / √K.
 
-    Positions of a chunk are solved for together: what one of them writes depends on what those before it wrote, by a
-    triangular system.
+    Positions of a chunk, whose length is a power of two, are solved for together: what one of them writes depends on
+    what those before it wrote, by a triangular system.
     """
     T, K = q_TK.shape
-    C = min(chunk, T)
+    C = min(chunk, 1 << (T - 1).bit_length())
     q_TK, k_TK = (x * jax.lax.rsqrt(jnp.sum(x * x, axis=-1, keepdims=True) + 1e-6) for x in (q_TK, k_TK))
 
     def chunks(x: Array) -> Array:
@@ -62,8 +61,7 @@ def delta_rule(
         decay_CC = jnp.exp(jnp.where(earlier_CC, total_C[:, None] - total_C[None, :], -jnp.inf))
         decayed_C1 = jnp.exp(total_C)[:, None]
         system_CC = beta_C[:, None] * decay_CC * (k_CK @ k_CK.T)
-        wanted_CV = beta_C[:, None] * (v_CV - decayed_C1 * (k_CK @ state_KV))
-        written_CV = solve_triangular(system_CC, wanted_CV, lower=True, unit_diagonal=True)
+        written_CV = inverse(system_CC) @ (beta_C[:, None] * (v_CV - decayed_C1 * (k_CK @ state_KV)))
         out_CV = decayed_C1 * (q_CK @ state_KV) + (decay_CC * (q_CK @ k_CK.T)) @ written_CV
         left_C1 = jnp.exp(total_C[-1] - total_C)[:, None]
         return jnp.exp(total_C[-1]) * state_KV + (left_C1 * k_CK).T @ written_CV, out_CV
@@ -72,11 +70,35 @@ def delta_rule(
     return out.reshape(-1, v_TV.shape[1])[:T], state_KV
 
 
+rule_of_heads: DeltaRule = jax.vmap(functools.partial(delta_rule, chunk=CHUNK))
+
+
+def inverse(a_CC: Float[Array, "C C"]) -> Float[Array, "C C"]:
+    """The inverse of the matrix with ones on the diagonal and `a_CC` below it. C is a power of two.
+
+    Blocks on the diagonal that are inverted are joined in pairs: with `X` and `Y` as their inverses and `A` below the
+    first, the inverse of a pair has `-Y A X` there. All products are of whole matrices, and terms do not grow as powers
+    of `a_CC` do.
+    """
+    inverse_CC, indices_C, size = jnp.eye(len(a_CC)), jnp.arange(len(a_CC)), 1
+    while size < len(a_CC):
+        block_C = indices_C // size
+        below_CC = (block_C[:, None] % 2 == 1) & (block_C[None, :] == block_C[:, None] - 1)
+        inverse_CC = inverse_CC - inverse_CC @ jnp.where(below_CC, a_CC, 0.0) @ inverse_CC
+        size *= 2
+    return inverse_CC
+
+
 class GatedDelta(nnx.Module):
     """The rule with short convolutions of queries, keys and values, and a gate after a norm of each head's output. Its
     cache has the same size at every position."""
 
-    def __init__(self, config: ModelConfig, rngs: nnx.Rngs, rule: DeltaRule = delta_rule):
+    def __init__(
+        self,
+        config: ModelConfig,
+        rngs: nnx.Rngs,
+        rule: DeltaRule = rule_of_heads,
+    ):
         D, W, (G, H), (K, V) = config.d_model, config.conv_width, config.delta_heads, config.delta_widths
         self.sizes, self.dtype, self.rule = (G, H, K, V, W), jnp.dtype(config.dtype), rule
         R = H // G
@@ -122,14 +144,17 @@ class GatedDelta(nnx.Module):
         if cache is not None:  # padding neither decays nor writes
             is_read_1T1 = (jnp.arange(T) <= last)[None, :, None]
             beta_BTH, log_BTH = (jnp.where(is_read_1T1, x, 0.0) for x in (beta_BTH, log_BTH))
-        of_heads = jax.vmap(functools.partial(self.rule, chunk=CHUNK), in_axes=(1, 1, 1, 1, 1, 0), out_axes=(1, 0))
-        v_BTHV = v_BTX.reshape(B, T, H, V)
-        out_BTHV, states_BHKV = jax.vmap(of_heads)(q_BTHK, k_BTHK, v_BTHV, beta_BTH, log_BTH, before.states_LBHKV)
-        out_BTHV = self.norm(out_BTHV) * jax.nn.silu(z_BTX.astype(f32).reshape(out_BTHV.shape))
+        rows = (q_BTHK, k_BTHK, v_BTX.reshape(B, T, H, V), beta_BTH, log_BTH)
+        heads = (x.swapaxes(1, 2).reshape(B * H, T, *x.shape[3:]) for x in rows)
+        out_NTV, states_NKV = self.rule(*heads, before.states_LBHKV.reshape(B * H, K, V))
+        out_BTHV = self.norm(out_NTV.reshape(B, H, T, V).swapaxes(1, 2))
+        out_BTHV = out_BTHV * jax.nn.silu(z_BTX.astype(f32).reshape(out_BTHV.shape))
         out_BTD = self.out_proj(out_BTHV.astype(self.dtype).reshape(B, T, -1))
         if cache is None:
             return out_BTD, None
-        after = DeltaState(jax.lax.dynamic_slice_in_dim(inputs_BSC, last + 1, W - 1, axis=1), states_BHKV)
+        after = DeltaState(
+            jax.lax.dynamic_slice_in_dim(inputs_BSC, last + 1, W - 1, axis=1), states_NKV.reshape(B, H, K, V)
+        )
         return out_BTD, DeltaState(*(every.at[layer].set(own) for every, own in zip(cache, after, strict=True)))
 
     @staticmethod

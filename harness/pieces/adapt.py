@@ -19,6 +19,7 @@ from jaxtyping import Array, PRNGKeyArray
 from harness.config import Config
 from harness.data.batches import FIRST, UNLEARNED
 from harness.model.attention import SMALLEST_TILE
+from harness.model.gated_delta import CHUNK, DeltaRule
 from harness.model.gpt import Attend, Cache
 from harness.model.loss import scores
 from harness.model.paged_cache import Blocks, PagedAttend
@@ -190,6 +191,16 @@ def paged_attention(paged_attention: Any) -> PagedAttend:
         return jax.vmap(of_row)(q_BTHK.reshape(B, T, G, H // G, K), tables_BM, positions_BT).reshape(B, T, H, K)
 
     return attend
+
+
+@functools.cache  # the harness's GPT compares the function
+def delta_rule(rule: Any) -> DeltaRule:
+    """delta_rule as that of the heads of the harness's GPT, one after the other.
+
+    Under vmap, a solver of triangular systems gets many at once. On a CPU with two cores, that of JAX 0.10.2 then waited
+    for its own threads forever.
+    """
+    return lambda *heads: jax.lax.map(lambda head: rule(*head, CHUNK), heads)
 
 
 # The axis over `model` of the parameters of pieces, by the names that the course gives them. The harness's own

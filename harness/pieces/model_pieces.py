@@ -375,6 +375,7 @@ selective_ssm = _layer(
 
 @piece(
     "p74_gated_delta",
+    adapter=lambda config, rule: adapt.delta_rule(rule),
     use=lambda run: only(run.config.mixer == "gated_delta", "with mixer=gated_delta"),
 )
 def delta_rule(rule: Any) -> None:
