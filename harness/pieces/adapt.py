@@ -197,7 +197,7 @@ def paged_attention(paged_attention: Any) -> PagedAttend:
 def delta_rule(rule: Any) -> DeltaRule:
     """delta_rule as that of the heads of the harness's GPT, one after the other.
 
-    Under vmap, a solver of triangular systems gets many at once. On a CPU with two cores, that of JAX 0.10.2 then waited
+    Under vmap, a solver of triangular systems gets many at once. On a CPU of two cores, that of JAX 0.10.2 then waited
     for its own threads forever.
     """
     return lambda *heads: jax.lax.map(lambda head: rule(*head, CHUNK), heads)

@@ -47,14 +47,11 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
     """The harness's own recipe with the pieces in place of its parts."""
     own = default_recipe(config, mesh)
     gradients: Gradients | None = pieces.adapted("accumulated_gradients", config)
-    schedule = pieces.adapted("warmup_cosine", config)
-    rate = (
-        own.learning_rate
-        if schedule is None
-        else of_updates(
-            config, schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
-        )
-    )
+    rate = own.learning_rate
+    for name, start in (("warmup_cosine", ()), ("warmup_stable_decay", (config.decay_start,))):
+        if schedule := pieces.adapted(name, config):
+            steps = (config.warmup_steps, *start, config.schedule_steps or config.steps)
+            rate = of_updates(config, schedule(config.learning_rate, *steps))
     if has_segments(config):
         story_loss = pieces.by_name.get("next_token_loss", adapt.mean_cross_entropy)
         parts = (pieces.adapted(name, config) for name in ("segment_positions", "segment_targets"))

@@ -43,9 +43,14 @@ def learning_rate(config: OptimizerConfig) -> optax.Schedule:
     """The schedule: the learning rate at step 0, 1, ... of it, as in problem 10.
 
     Linear warm-up from 1e-5 of the peak, then a cosine that reaches `final_lr_fraction` of the peak at the schedule's
-    end.
+    end; or the peak until `decay_start` (Hu et al. 2024), then a line to there.
     """
     peak, steps = config.learning_rate, config.schedule_steps or config.steps
+    if config.schedule == "plateau":
+        warmup, start = config.warmup_steps, config.decay_start or steps
+        rise = optax.linear_schedule(1e-5 * peak, peak, warmup)
+        fall = optax.linear_schedule(peak, peak * config.final_lr_fraction, steps - start, start - warmup)
+        return optax.join_schedules([rise, fall], [warmup])
     if not config.warmup_steps:
         return optax.cosine_decay_schedule(peak, steps, alpha=config.final_lr_fraction)
     return optax.warmup_cosine_decay_schedule(
