@@ -14,7 +14,7 @@ from flax import nnx
 from harness.config import Config
 from harness.errors import UsageError
 from harness.model import gpt
-from harness.model.attention import causal_attention
+from harness.model.attention import cached_attention, causal_attention, is_hidden
 from harness.model.general import GeneralGPT, make_gpt
 from harness.model.gpt import GPT
 from harness.model_config import GPTConfig
@@ -309,6 +309,32 @@ def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:
     q, k, v = jax.random.normal(jax.random.key(0), (3, 2, 64, 3, 8))
     _, pullback = jax.vjp(causal_attention, q, k, v)
     assert max(leaf.size for leaf in jax.tree.leaves(pullback)) < 2 * 3 * 64 * 64
+
+
+@pytest.mark.parametrize("window", [0, 5])
+def test_sinks_take_a_share_of_each_head_and_learn(window: int) -> None:
+    """As one more key of each head, which all positions see and whose value is 0; in tiles, and in a cache."""
+    T, H, K = 150, 2, 4
+    rng = np.random.default_rng(0)
+    q, k, v, out = (jnp.asarray(rng.normal(size=(1, T, H, K)), jnp.float32) for _ in range(4))
+    sinks = jnp.array([0.7, -1.0])
+
+    def plain(q: Any, k: Any, v: Any, sinks: Any) -> Any:
+        scores = jnp.einsum("bthk,bshk->bhts", q, k) / K**0.5
+        places = jnp.arange(T)
+        hidden = is_hidden(places[:, None], places[None, :], window)
+        scores = jnp.where(hidden, -jnp.inf, scores)
+        extra = jnp.broadcast_to(sinks[None, :, None, None], (1, H, T, 1))
+        weights = jax.nn.softmax(jnp.concatenate([scores, extra], axis=-1))[..., :T]
+        return jnp.einsum("bhts,bshk->bthk", weights, v)
+
+    own = jax.jit(lambda *given: jax.vjp(lambda q, k, v, s: causal_attention(q, k, v, window, None, s), *given)[1](out))
+    expected, pullback = jax.vjp(plain, q, k, v, sinks)
+    for got, wanted in zip(own(q, k, v, sinks), pullback(out), strict=True):
+        np.testing.assert_allclose(got, wanted, atol=2e-5)
+    np.testing.assert_allclose(causal_attention(q, k, v, window, None, sinks), expected, atol=2e-5)
+    cached = cached_attention(q, k.swapaxes(1, 2), v.swapaxes(1, 2), jnp.arange(T), window, sinks)
+    np.testing.assert_allclose(cached, expected, atol=2e-5)
 
 
 @pytest.mark.parametrize(
