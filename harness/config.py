@@ -91,6 +91,13 @@ class OptimizerConfig(Settings):
     lora_rank: int = setting(0, "rank of LoRA adapters; 0: train all parameters", allowed=NOT_NEGATIVE)
     lora_targets: str = setting("attn,mlp", "parts of the model with adapters, of attn, mlp, embed and head")
     steps: int = setting(1000, "training steps in total", allowed=COUNT)
+    schedule: Literal["cosine", "plateau"] = setting(
+        "cosine",
+        "the learning rate after the warm-up. cosine: half a cosine; plateau: the peak until decay_start, then a line",
+    )
+    decay_start: int = setting(
+        0, "step at which the plateau of schedule=plateau ends; 0: it lasts to the end", allowed=NOT_NEGATIVE
+    )
     schedule_steps: int = setting(
         0, "steps of the schedule, after which its last learning rate stays; 0: all steps", allowed=NOT_NEGATIVE
     )
@@ -105,7 +112,7 @@ class OptimizerConfig(Settings):
     learning_rate: float = setting(1e-3, "peak learning rate", allowed=NOT_NEGATIVE)
     warmup_steps: int = setting(0, "steps of linear warm-up", allowed=NOT_NEGATIVE)
     final_lr_fraction: float = setting(
-        1.0, "fraction of the peak at which the cosine ends; 1: constant", allowed=Range(at_least=0, at_most=1)
+        1.0, "fraction of the peak at which the schedule ends; 1: constant", allowed=Range(at_least=0, at_most=1)
     )
     weight_decay: float = setting(0.1, "weight decay, of what `decay` says", allowed=NOT_NEGATIVE)
     decay: Literal["matrices", "kernels", "all"] = setting(
@@ -113,6 +120,9 @@ class OptimizerConfig(Settings):
         "what decays. matrices: kernels, embeddings and positions, as in reproductions of GPT-2; biases and scales of "
         "norms are few, and decay would only pull them from the values they need. kernels: not embeddings and "
         "positions either, since a rare token is seldom updated and would decay at every step. all: every parameter",
+    )
+    router_bias_rate: float = setting(
+        1e-3, "how far an update moves the biases that balance experts, with router=sigmoid", allowed=NOT_NEGATIVE
     )
     beta2: float = setting(0.95, "decay of Adam's second moment", allowed=Range(at_least=0, below=1))
     clip_norm: float = setting(1.0, "largest global norm of the gradients; 0: no clipping", allowed=NOT_NEGATIVE)
@@ -155,6 +165,16 @@ class OptimizerConfig(Settings):
         yield (
             not self.schedule_steps or self.warmup_steps < self.schedule_steps,
             f"schedule_steps={self.schedule_steps} is not valid; it must be more than warmup_steps={self.warmup_steps}",
+        )
+        end = self.schedule_steps or self.steps
+        yield (
+            not self.decay_start or self.schedule == "plateau",
+            "decay_start is a setting of schedule=plateau; set that",
+        )
+        yield (
+            not self.decay_start or self.warmup_steps <= self.decay_start < end,
+            f"decay_start={self.decay_start} is not valid; it must be between warmup_steps={self.warmup_steps} and the "
+            f"schedule's end at step {end}",
         )
 
 
@@ -339,6 +359,23 @@ class Config(
                 f"--steps {steps} is not valid; the run has {self.steps} steps, and only more can be added."
             )
         return dataclasses.replace(self, steps=steps, schedule_steps=self.schedule_steps or self.steps)
+
+    def branched(self, decay_start: str, steps: int | None, done: int) -> "Config":
+        """A copy whose plateau ends at another step, as typed, and perhaps with another number of steps, where `done`
+        steps are done.
+
+        Raises UsageError if that would change a step that is done.
+        """
+        changed = self.with_settings(
+            {"decay_start": decay_start, "schedule_steps": "0", "steps": str(steps or self.steps)}
+        )
+        if self.schedule != "plateau":
+            raise UsageError(f"schedule={self.schedule} has no plateau that could end at another step.")
+        if self.decay_start and done > self.decay_start:
+            raise UsageError(f"The plateau of this run ended at step {self.decay_start}, and {done} steps are done.")
+        if changed.decay_start and done > changed.decay_start:
+            raise UsageError(f"decay_start={decay_start} is not valid; {done} steps are done, so write {done} or more.")
+        return changed
 
     def with_machine_settings(self, settings: dict[str, str]) -> "Config":
         """`with_settings`, for settings that do not change the result. Raises UsageError for others."""

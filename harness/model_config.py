@@ -89,6 +89,11 @@ class GPTConfig(Settings):
         return self.head_width or self.d_model // self.num_heads
 
     @property
+    def query_width(self) -> int:
+        """The numbers that the layer of queries makes for each head."""
+        return self.per_head
+
+    @property
     def rotated(self) -> int:
         """How many of the numbers of a head `positions=rope` rotates."""
         return self.per_head
@@ -115,11 +120,13 @@ class GPTConfig(Settings):
 
 
 # The numbers after the name of each rope scaling, as config.json of transformers calls them
+_YARN = ("factor", "beta_fast", "beta_slow", "original_max_position_embeddings", "attention_factor")
 ROPE_SCALINGS = {
     "none": (),
     "linear": ("factor",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
-    "yarn": ("factor", "beta_fast", "beta_slow", "original_max_position_embeddings", "attention_factor"),
+    "yarn": _YARN,
+    "yarn_exact": _YARN,
 }
 # The mixers that read a setting, where not all do
 READ_BY: dict[str, tuple[str, ...]] = {
@@ -132,13 +139,22 @@ READ_BY: dict[str, tuple[str, ...]] = {
             "rope_scaling",
             "full_every",
             "window_rope_base",
+            "sinks",
+            "attention_gate",
         ),
         ("attention",),
     ),
     **dict.fromkeys(("head_width", "window"), ("attention", "latent_attention")),
     **dict.fromkeys(("d_latent", "d_rope"), ("latent_attention",)),
-    **dict.fromkeys(("d_state", "attention_every"), ("state_space",)),
+    "d_state": ("state_space",),
+    **dict.fromkeys(("key_heads", "value_heads", "key_width", "value_width", "conv_width"), ("gated_delta",)),
+    "attention_every": ("state_space", "gated_delta"),
 }
+# The settings of experts
+OF_EXPERTS = ("experts_per_token", "d_shared", "shared_gate", "router", "clamped_swiglu")
+
+# The mixers that pass on a state, which knows the order of positions
+RECURRENT = ("state_space", "gated_delta")
 
 M = TypeVar("M", bound="ModelConfig")
 
@@ -147,14 +163,16 @@ M = TypeVar("M", bound="ModelConfig")
 class ModelConfig(GPTConfig):
     """The settings of a model. A GPT stores them."""
 
-    mixer: Literal["attention", "latent_attention", "state_space"] = setting(
+    mixer: Literal["attention", "latent_attention", "state_space", "gated_delta"] = setting(
         "attention",
         "what mixes the positions of a block. latent_attention: attention with a compressed cache (MLA, DeepSeek-V2); "
-        "state_space: a recurrence with a state of fixed size (Mamba)",
+        "state_space: a recurrence with a state of fixed size (Mamba); gated_delta: one whose state is a matrix that "
+        "the delta rule corrects (Gated DeltaNet, Qwen3-Next)",
     )
     attention_every: int = setting(
         0,
-        "with mixer=state_space, every so many layers, one has attention in its place (Jamba); 0: none",
+        "with mixer=state_space or gated_delta, every so many layers, one has attention in its place (Jamba, "
+        "Qwen3-Next); 0: none",
         allowed=NOT_NEGATIVE,
     )
     d_latent: int = setting(
@@ -164,11 +182,52 @@ class ModelConfig(GPTConfig):
         0, "rotated numbers of a query, and of one key for all heads, with mixer=latent_attention", allowed=NOT_NEGATIVE
     )
     d_state: int = setting(16, "numbers in the state of each feature, with mixer=state_space", allowed=COUNT)
+    key_heads: int = setting(
+        0, "heads of queries and keys with mixer=gated_delta; 0: value_heads", allowed=NOT_NEGATIVE
+    )
+    value_heads: int = setting(
+        0, "heads of values with mixer=gated_delta, of which groups share keys; 0: num_heads", allowed=NOT_NEGATIVE
+    )
+    key_width: int = setting(
+        0, "numbers of a query and of a key with mixer=gated_delta; 0: d_model / num_heads", allowed=NOT_NEGATIVE
+    )
+    value_width: int = setting(
+        0, "numbers of a value with mixer=gated_delta; 0: d_model / num_heads", allowed=NOT_NEGATIVE
+    )
+    conv_width: int = setting(
+        4, "positions that the short convolution of mixer=gated_delta reads, the own one included", allowed=COUNT
+    )
     full_every: int = setting(
         0, "every so many layers, one attends to all tokens in spite of the window; 0: none does", allowed=NOT_NEGATIVE
     )
     qk_norm: Literal["none", "head", "all"] = setting(
         "none", "norm of queries and keys. head: of each head (Qwen 3); all: of all heads together (OLMo 2)"
+    )
+    sinks: bool = setting(
+        False, "a learned score for each head that takes a share of the attention and has no value (gpt-oss)"
+    )
+    attention_gate: bool = setting(
+        False, "multiply the output of attention by the sigmoid of a gate of the same width (Qwen3-Next)"
+    )
+    experts: int = setting(
+        0,
+        "feed-forward networks of width d_ff in each layer, of which a token uses some; 0: one that all tokens use",
+        allowed=NOT_NEGATIVE,
+    )
+    experts_per_token: int = setting(2, "experts that a token uses", allowed=COUNT)
+    d_shared: int = setting(0, "width of one more expert, which all tokens use; 0: none", allowed=NOT_NEGATIVE)
+    shared_gate: bool = setting(
+        False, "multiply the output of the shared expert by the sigmoid of one number of the token (Qwen3-Next)"
+    )
+    router: Literal["sigmoid", "softmax", "softmax_all"] = setting(
+        "sigmoid",
+        "how experts are chosen and weighed. sigmoid: chosen by score plus a bias that balances their load, weighed "
+        "by the scores of those chosen (DeepSeek-V3); softmax: over those chosen (Qwen 3, gpt-oss); softmax_all: over "
+        "all experts",
+    )
+    clamped_swiglu: bool = setting(
+        False,
+        "the SwiGLU of gpt-oss's experts: both halves have limits, and 1 is added to the half that is gated",
     )
     parallel_residual: bool = setting(
         False, "attention and the feed-forward layer both read the input of the block (GPT-J, Pythia)"
@@ -182,7 +241,8 @@ class ModelConfig(GPTConfig):
     rope_scaling: str = setting(
         "none",
         "longer wavelengths of positions=rope, for longer contexts: none, linear:FACTOR, "
-        "llama3:FACTOR:LOW:HIGH:CONTEXT, or yarn:FACTOR:FAST:SLOW:CONTEXT:SCALE",
+        "llama3:FACTOR:LOW:HIGH:CONTEXT, or yarn:FACTOR:FAST:SLOW:CONTEXT:SCALE; yarn_exact does not round the ends "
+        "of its ramp to pairs (gpt-oss)",
     )
     window_rope_base: float = setting(
         0.0,
@@ -196,6 +256,7 @@ class ModelConfig(GPTConfig):
         yield from self._mixer_rules()
         yield from self._position_rules()
         yield from self._layer_rules()
+        yield from self._expert_rules()
 
     def _mixer_rules(self) -> Rules:
         """Yields what a mixer does not read, and what it needs."""
@@ -207,13 +268,22 @@ class ModelConfig(GPTConfig):
                 f"mixer={self.mixer} has no {name}; mixer={' or '.join(mixers)} has it",
             )
         yield (
+            not self.attention_gate or self.num_kv_heads > 0,
+            "attention_gate needs num_kv_heads, the heads of keys and values",
+        )
+        keys, values = self.delta_heads
+        yield (
+            self.mixer != "gated_delta" or values % keys == 0,
+            f"key_heads={keys} does not divide value_heads={values}",
+        )
+        yield (
             self.mixer != "latent_attention" or bool(self.d_latent and self.d_rope and self.positions == "rope"),
             "mixer=latent_attention needs positions=rope, and widths of what it caches, such as d_latent=32 and "
             "d_rope=16",
         )
         yield (
-            self.mixer != "state_space" or self.positions != "rope" or self.attention_every > 0,
-            "mixer=state_space has no heads that positions=rope could rotate; its state knows the order, so use "
+            self.mixer not in RECURRENT or self.positions != "rope" or self.attention_every > 0,
+            f"mixer={self.mixer} has no heads that positions=rope could rotate; its state knows the order, so use "
             "positions=none",
         )
 
@@ -229,6 +299,23 @@ class ModelConfig(GPTConfig):
             "llama3:FACTOR:LOW:HIGH:CONTEXT with LOW below HIGH, or yarn:FACTOR:FAST:SLOW:CONTEXT:SCALE with FAST "
             "above SLOW; all numbers must be positive",
         )
+
+    def _expert_rules(self) -> Rules:
+        """Yields what experts need."""
+        if self.experts:
+            yield (
+                self.experts_per_token <= self.experts,
+                f"experts_per_token={self.experts_per_token} is not valid; there are only experts={self.experts}",
+            )
+            yield (
+                self.activation == "swiglu",
+                f"activation={self.activation} is not valid with experts; use activation=swiglu",
+            )
+            yield not self.shared_gate or self.d_shared > 0, "shared_gate needs a shared expert; set d_shared"
+            return
+        defaults = {entry.name: entry.default for entry in fields(ModelConfig)}
+        for name in OF_EXPERTS:
+            yield getattr(self, name) == defaults[name], f"{name} is a setting of experts; set experts, too"
 
     def _layer_rules(self) -> Rules:
         """Yields which layers may differ from others, and how the parts of a layer may be connected."""
@@ -269,8 +356,9 @@ class ModelConfig(GPTConfig):
         if kind not in ROPE_SCALINGS or len(numbers) != len(ROPE_SCALINGS[kind]):
             return False
         positive = all(number > 0 and math.isfinite(number) for number in numbers)
-        ordered = {"llama3": lambda low, high: low < high, "yarn": lambda fast, slow: fast > slow}
-        return positive and (kind not in ordered or ordered[kind](*numbers[1:3]))
+        if kind == "llama3":
+            return positive and numbers[1] < numbers[2]
+        return positive and (ROPE_SCALINGS[kind] != _YARN or numbers[1] > numbers[2])
 
     @property
     def scaling(self) -> tuple[str, tuple[float, ...]]:
@@ -293,11 +381,39 @@ class ModelConfig(GPTConfig):
 
     def of_attention(self: M) -> M:
         """The settings of the layers with attention, where the others have another mixer."""
-        return replace(self, mixer="attention", attention_every=0, d_state=ModelConfig.d_state)
+        of_others = [name for name, mixers in READ_BY.items() if "attention" not in mixers]
+        return replace(self, mixer="attention", **{name: getattr(ModelConfig, name) for name in of_others})
+
+    @property
+    def delta_heads(self) -> tuple[int, int]:
+        """The heads of keys and of values with `mixer=gated_delta`."""
+        values = self.value_heads or self.num_heads
+        return self.key_heads or values, values
+
+    @property
+    def delta_widths(self) -> tuple[int, int]:
+        """The numbers of a key and of a value with `mixer=gated_delta`."""
+        default = self.d_model // self.num_heads
+        return self.key_width or default, self.value_width or default
+
+    @property
+    def active_d_ff(self) -> int:
+        """The width of all feed-forward networks that a token uses."""
+        return self.experts_per_token * self.d_ff + self.d_shared if self.experts else self.d_ff
+
+    @property
+    def has_router_bias(self) -> bool:
+        """Whether a bias balances the load of the experts. It has an update of its own."""
+        return self.experts > 0 and self.router == "sigmoid"
 
     def is_full(self, layer: Any) -> Any:
         """Whether a layer, which may be traced, attends to all tokens."""
         return (layer + 1) % self.full_every == 0 if self.full_every else self.window == 0
+
+    @property
+    def query_width(self) -> int:
+        """The numbers that the layer of queries makes for each head: a gate as well with `attention_gate`."""
+        return 2 * self.per_head if self.attention_gate else self.per_head
 
     @property
     def rotated(self) -> int:

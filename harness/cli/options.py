@@ -70,7 +70,10 @@ def machine_options(command: Any) -> Any:
 
 
 # Pieces that take part when a model in Hugging Face's format is sampled
-_SAMPLED = ("GPT2", "rope", "RMSNorm", "SwiGLU", "GQA", "ModernGPT", "sampling_distribution", "generate")
+_SAMPLED = (
+    "GPT2", "rope", "RMSNorm", "SwiGLU", "GQA", "ModernGPT", "Attention", "moe", "delta_rule", "sampling_distribution",
+    "generate",
+)  # fmt: skip
 step_option = click.option("--step", type=int, help="Checkpoint to use. [default: the best]")
 
 

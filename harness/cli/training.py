@@ -105,13 +105,18 @@ def resume(
 ) -> None:  # fmt: skip
     """Resume a run with its own settings.
 
-    Only settings that do not affect the result can change, such as mesh, checkpoint_every and log.
+    Only settings that do not affect the result can change, such as mesh, checkpoint_every and log. A run with
+    schedule=plateau can also end its plateau at another step, with --set decay_start=STEP.
     """
     from harness.run.folder import Run
 
-    run = Run.find(root, run_name)
-    config = run.config().with_machine_settings(typed_settings(settings, flags))
-    if steps is not None and steps != config.steps:
+    run, typed = Run.find(root, run_name), typed_settings(settings, flags)
+    decay_start = typed.pop("decay_start", None)
+    config = run.config().with_machine_settings(typed)
+    if decay_start is not None:
+        config = config.branched(decay_start, steps, run.last_step)
+        run.replace_config(config)
+    elif steps is not None and steps != config.steps:
         config = config.extended(steps)
     _start(coordinator, processes, process)
     if session := _train(run, config, None, quiet=quiet):

@@ -157,7 +157,7 @@ def write_adapters(
         "lora_dropout": 0.0, "bias": "none", "fan_in_fan_out": by_input, "inference_mode": True,
         "target_modules": sorted({".".join(module.split(".")[-2:]) for module in modules}),
     }  # fmt: skip
-    if tied and "embed" in paths and "embed_tokens" in layout.names("embed", 0)[0]:  # the only name that PEFT knows
+    if tied and "embed" in paths and "embed_tokens" in layout.names("embed")[0]:  # the only name that PEFT knows
         config["ensure_weight_tying"] = True
     (folder / ADAPTERS).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     save({f"{_PREFIX}{name}": array for name, array in written.items()}, folder / WEIGHTS)
@@ -170,7 +170,7 @@ def _as_kernels(
     the outputs or of the inputs."""
     L, inputs, rank = a.shape
     n = next(n for n in range(1, len(shape)) if math.prod(shape[:n]) == inputs)
-    stored = layout.block_parameters[f"{path.removeprefix('blocks.')}.kernel"]
+    _, stored = layout.in_block(f"{path}.kernel")
     # Of an axis that is stored under several names, each index gets the same first factor.
     outputs = [shape[axis] if len(stored.names) > 1 and axis == stored.split else 1 for axis in range(n, len(shape))]
     place = outputs.index(1)
@@ -186,6 +186,6 @@ def _of_table(layout: Layout, path: str, a: np.ndarray, b: np.ndarray, *, tied: 
     of_head = {f"{HEAD}.lora_A.weight": b, f"{HEAD}.lora_B.weight": a}
     if path == "head":
         return of_head
-    module = layout.names(path, 0)[0].removesuffix(".weight")
+    module = layout.names(path)[0].removesuffix(".weight")
     a, b = np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)
     return {f"{module}.lora_embedding_A": a, f"{module}.lora_embedding_B": b, **(of_head if tied else {})}

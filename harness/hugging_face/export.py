@@ -49,7 +49,7 @@ def find_layout(config: Config) -> Layout:
         has = ", ".join(f"{name}={getattr(config, name)}" for name in conflicts)
         needs = ", ".join(f"{name}={' or '.join(map(str, values))}" for name, values in conflicts.items())
         raise UsageError(f"{has} cannot be exported. The nearest layout, {layout.title}, has {needs}.")
-    return layout
+    return layout.of(config.model)
 
 
 def write_model(

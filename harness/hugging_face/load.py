@@ -24,8 +24,9 @@ from harness.hugging_face.layouts import LAYOUTS
 from harness.hugging_face.parameters import shapes, with_rows
 from harness.model_config import ModelConfig
 
-# Masks and frequencies that old versions saved; they follow from the config.
-_BUFFERS = re.compile(r"\.(attn|attention)\.(bias|masked_bias)$|\.rotary_emb\.inv_freq$")
+# Masks and frequencies that old versions saved, which follow from the config; and the module of Qwen3-Next that
+# predicts two tokens ahead, which transformers does not read either.
+_BUFFERS = re.compile(r"\.(attn|attention)\.(bias|masked_bias)$|\.rotary_emb\.inv_freq$|^mtp\.")
 MOST_LAYERS = 10_000
 MOST = (1 << 31) - 1  # of any other size: positions and ids have 32 bits
 _IN_FOLDER = re.compile(r"[^/\\]+\.safetensors")
@@ -70,9 +71,10 @@ class Parameters(Mapping[str, np.ndarray]):
         if self.settings.get("tied_head") and _has_own_head(self._files, self.layout):
             self.settings["tied_head"] = False
         config = ModelConfig(**self.settings)
-        _check_sizes(folder, config, self._files)
+        _check_sizes(folder, self.layout, config, self._files)
+        self.layout = self.layout.of(config)
         self._shapes = shapes(config)
-        self._names = {path: self.layout.names(path, config.num_layers) for path in self._shapes}
+        self._names = {path: self.layout.names(path, shape) for path, shape in self._shapes.items()}
         used = {name for names in self._names.values() for name in names}
         if missing := used - self._files.keys():
             is_head = missing == {self.layout.head}
@@ -162,7 +164,13 @@ def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
         known = ", ".join(layout.model_type for layout in LAYOUTS)
         raise UsageError(f"{file}: model_type={found.get('model_type')} is not supported; only {known} are.")
     for name, (supported, default) in (_FIXED | dict(layout.fixed)).items():
-        if (value := found.get(name, default)) != supported:
+        value = found.get(name, default)
+        if name == "quantization_config" and value:
+            how = value.get("quant_method") if isinstance(value, dict) else value
+            raise UsageError(
+                f"{file}: the weights are quantized ({how}), which is not supported. Save the model in bfloat16 first."
+            )
+        if value != supported:
             raise UsageError(f"{file}: {name}={value} is not supported; only {supported} is.")
     if unknown := unknown_fields(found, "config.json", layout.model_type):
         raise UsageError(
@@ -231,7 +239,7 @@ def _tensors_of(file: Path) -> dict[str, np.ndarray]:
 
 def _has_own_head(files: Mapping[str, _Place], layout: Layout) -> bool:
     """Whether the files have a head that differs from the embedding, as programs that merge adapters have written."""
-    (embed,) = layout.names("embed", 0)
+    (embed,) = layout.names("embed")
     if not {embed, layout.head} <= files.keys():
         return False
     first, second = files[embed], files[layout.head]
@@ -262,7 +270,7 @@ def _listed(index: Path) -> list[str]:
     return names
 
 
-def _check_sizes(folder: Path, config: ModelConfig, found: Mapping[str, _Place]) -> None:
+def _check_sizes(folder: Path, layout: Layout, config: ModelConfig, found: Mapping[str, _Place]) -> None:
     """Raises UsageError for sizes that no tensor of these files can have. Those that pass cost little to compare in
     detail."""
     most = max((math.prod(place.shape) for place in found.values()), default=0)
@@ -273,8 +281,13 @@ def _check_sizes(folder: Path, config: ModelConfig, found: Mapping[str, _Place])
         "d_ff": config.d_ff,
         "numbers in its heads": config.num_heads * config.per_head,
         "positions": config.context if config.positions == "learned" else 0,
+        "experts": config.experts,
+        "numbers of keys": config.key_heads * config.key_width,
+        "numbers of values": config.value_heads * config.value_width,
+        "positions of a convolution": config.conv_width if config.mixer == "gated_delta" else 0,
     }
-    limits = {"layers": len(found)}
+    of_a_layer = (len(found) if layout.names_experts else most) // max(config.num_layers, 1)
+    limits = {"layers": len(found), "experts": of_a_layer}
     for name, size in sizes.items():
         if size > limits.get(name, most):
             raise UsageError(

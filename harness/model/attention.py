@@ -24,14 +24,17 @@ def causal_attention(
     v_BTHV: Float[Array, "B T H V"],
     window: int = 0,
     segments_BT: Int[Array, "B T"] | None = None,
+    sinks_H: Float[Array, "H"] | None = None,
 ) -> Float[Array, "B T H V"]:
     """`softmax(q kᵀ / √K + mask) v` for each head, with values of K numbers or less.
 
     No position attends to a later one, nor to another segment. With a window of W, each attends to itself and the W - 1
-    positions before it (Beltagy et al. 2020).
+    positions before it (Beltagy et al. 2020). A sink is one more score of each head, whose value is 0 (Agarwal et al.
+    2025, gpt-oss).
     """
     T, K, V = q_BTHK.shape[1], q_BTHK.shape[-1], v_BTHV.shape[-1]
-    if cudnn_fits(q_BTHK.dtype, K) and (segments_BT is None or T % 2 == 0):  # its bias has an even number of columns
+    is_even = segments_BT is None or T % 2 == 0  # the bias of cuDNN has an even number of columns
+    if cudnn_fits(q_BTHK.dtype, K) and is_even and sinks_H is None:
         v_BTHK = jnp.pad(v_BTHV, ((0, 0), (0, 0), (0, 0), (0, K - V)))  # its values are as wide as its keys
         seen: dict[str, Any] = {"local_window_size": (window - 1, 0) if window else None}
         if segments_BT is not None:
@@ -42,7 +45,7 @@ def causal_attention(
         )
         return mixed_BTHK[..., :V]
     heads_first = (a.swapaxes(1, 2) for a in (q_BTHK, k_BTHK, v_BTHV))
-    return _attention(window, *heads_first, segments_BT).swapaxes(1, 2)
+    return _attention(window, *heads_first, segments_BT, sinks_H).swapaxes(1, 2)
 
 
 def cached_attention(
@@ -51,19 +54,32 @@ def cached_attention(
     v_BGSV: Float[Array, "B G S V"],
     positions_T: Int[Array, "T"],
     window: int | Int[Array, ""] = 0,
+    sinks_H: Float[Array, "H"] | None = None,
     scale: float = 0.0,
 ) -> Float[Array, "B T H V"]:
     """The attention of the queries at some positions to the keys up to them, which lie in the order of the products.
 
-    The scale of the scores is 1 / √K if it is 0. A window that is traced must be at least 1.
+    The scale of the scores is 1 / √K if it is 0. A window that is traced must be at least 1. Sinks are those of
+    `causal_attention`.
     """
     B, T, H, K = q_BTHK.shape
     q_BTGRK = q_BTHK.reshape(B, T, k_BGSK.shape[1], -1, K)  # R heads share the keys of a group
     scores_BGRTS = jnp.einsum("btgrk,bgsk->bgrts", q_BTGRK, k_BGSK, preferred_element_type=jnp.float32)
     scores_BGRTS = scores_BGRTS * (scale or K**-0.5)
     hidden_TS = is_hidden(positions_T[:, None], jnp.arange(k_BGSK.shape[2])[None, :], window)
-    weights_BGRTS = jax.nn.softmax(jnp.where(hidden_TS, -jnp.inf, scores_BGRTS)).astype(v_BGSV.dtype)
+    scores_BGRTS = jnp.where(hidden_TS, -jnp.inf, scores_BGRTS)
+    if sinks_H is not None:  # the last column, which is left out of the mix
+        sinks_BGRT1 = jnp.broadcast_to(by_group(sinks_H, k_BGSK.shape[1])[..., None], (*scores_BGRTS.shape[:-1], 1))
+        scores_BGRTS = jnp.concatenate([scores_BGRTS, sinks_BGRT1], axis=-1)
+    weights_BGRTS = jax.nn.softmax(scores_BGRTS).astype(v_BGSV.dtype)
+    if sinks_H is not None:
+        weights_BGRTS = weights_BGRTS[..., :-1]
     return jnp.einsum("bgrts,bgsv->btgrv", weights_BGRTS, v_BGSV).reshape(B, T, H, -1)
+
+
+def by_group(sinks_H: Float[Array, "H"], groups: int) -> Float[Array, "G R 1"]:
+    """The sinks of the heads that share keys, as scores of one position."""
+    return sinks_H.astype(jnp.float32).reshape(groups, -1, 1)
 
 
 def cudnn_fits(dtype: Any, width: int) -> bool:
@@ -81,8 +97,10 @@ def _is_ampere_or_later() -> bool:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _attention(window: int, q_BHTK: Array, k_BHTK: Array, v_BHTK: Array, segments_BT: Array | None) -> Array:
-    return _forward(window, q_BHTK, k_BHTK, v_BHTK, segments_BT)[0]
+def _attention(
+    window: int, q_BHTK: Array, k_BHTK: Array, v_BHTK: Array, segments_BT: Array | None, sinks_H: Array | None
+) -> Array:
+    return _forward(window, q_BHTK, k_BHTK, v_BHTK, segments_BT, sinks_H)[0]
 
 
 def is_hidden(queries: Array, keys: Array, window: int | Array) -> Array:
@@ -115,26 +133,34 @@ def _scores(q_BHTK: Array, k_BHSK: Array, window: int, segments_BS: Array | None
 
 
 def _forward(
-    window: int, q: Array, k: Array, v: Array, segments_BT: Array | None
+    window: int, q: Array, k: Array, v: Array, segments_BT: Array | None, sinks_H: Array | None
 ) -> tuple[Array, tuple[Array | None, ...]]:
     outs, log_sums = [], []
     for tile, seen in _tiles(q.shape[2], window):
         segments_BS = None if segments_BT is None else segments_BT[:, seen]
         scores_BHTS = _scores(q[:, :, tile], k[:, :, seen], window, segments_BS)
         max_BHT1 = scores_BHTS.max(-1, keepdims=True)
+        if sinks_H is not None:
+            max_BHT1 = jnp.maximum(max_BHT1, _as_scores(sinks_H))
         exps_BHTS = jnp.exp(scores_BHTS - max_BHT1)
         total_BHT1 = exps_BHTS.sum(-1, keepdims=True)
+        if sinks_H is not None:
+            total_BHT1 = total_BHT1 + jnp.exp(_as_scores(sinks_H) - max_BHT1)
         exps_BHTS, values_BHSK = exps_BHTS.astype(v.dtype), v[:, :, seen]
         mixed_BHTK = jnp.einsum("bhts,bhsk->bhtk", exps_BHTS, values_BHSK, preferred_element_type=jnp.float32)
         outs.append((mixed_BHTK / total_BHT1).astype(v.dtype))
         log_sums.append(jnp.log(total_BHT1) + max_BHT1)
     out_BHTK = jnp.concatenate(outs, axis=2)
-    return out_BHTK, (q, k, v, segments_BT, out_BHTK, jnp.concatenate(log_sums, axis=2))
+    return out_BHTK, (q, k, v, segments_BT, sinks_H, out_BHTK, jnp.concatenate(log_sums, axis=2))
+
+
+def _as_scores(sinks_H: Array) -> Float[Array, "1 H 1 1"]:
+    return sinks_H.astype(jnp.float32)[None, :, None, None]
 
 
 def _backward(window: int, residuals: tuple[Any, ...], dout_BHTK: Array) -> tuple[Array | None, ...]:
     # Scores have the keys first here. Of the products below, XLA then has a fast one on a CPU for all but that of dq.
-    q, k, v, segments_BT, out_BHTK, log_sum_BHT1 = residuals
+    q, k, v, segments_BT, sinks_H, out_BHTK, log_sum_BHT1 = residuals
     f32 = jnp.float32
     einsum = functools.partial(jnp.einsum, preferred_element_type=f32)
     shared_BHT1 = jnp.sum(dout_BHTK.astype(f32) * out_BHTK.astype(f32), -1, keepdims=True)
@@ -154,7 +180,11 @@ def _backward(window: int, residuals: tuple[Any, ...], dout_BHTK: Array) -> tupl
         dscores_BHST = dscores_BHST.astype(q.dtype)
         dqs.append(einsum("bhst,bhsk->bhtk", dscores_BHST, k[:, :, seen]))
         dk = dk.at[:, :, seen].add(einsum("bhst,bhtk->bhsk", dscores_BHST, q_tile))
-    return jnp.concatenate(dqs, axis=2).astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype), None
+    dsinks_H = None
+    if sinks_H is not None:  # whose values are 0
+        weights_BHT1 = jnp.exp(_as_scores(sinks_H) - log_sum_BHT1)
+        dsinks_H = -jnp.sum(weights_BHT1 * shared_BHT1, axis=(0, 2, 3)).astype(sinks_H.dtype)
+    return jnp.concatenate(dqs, axis=2).astype(q.dtype), dk.astype(k.dtype), dv.astype(v.dtype), None, dsinks_H
 
 
 _attention.defvjp(_forward, _backward)

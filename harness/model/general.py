@@ -16,6 +16,9 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from harness.model.attention import causal_attention
+from harness.model.experts import Experts
+from harness.model.gated_delta import GatedDelta
 from harness.model.gpt import GPT, Attention, Block, Cache, Key, ModuleFactory
 from harness.model.latent_attention import LatentAttention
 from harness.model.layers import by_row
@@ -65,7 +68,7 @@ def scaled(wavelengths_P: Float[Array, "P"], kind: str, numbers: tuple[float, ..
     `linear` multiplies all of them (Chen et al. 2023). `llama3` leaves those that fit into the old context more than
     HIGH times, multiplies those that fit less than LOW times, and goes over from one to the other in between (Llama
     3.1, 2024). `yarn` does so evenly from the pair that fits FAST times to the one that fits SLOW times (Peng et al.
-    2023); queries and keys are then multiplied by its last number.
+    2023); queries and keys are then multiplied by its last number. `yarn_exact` does not round these pairs.
     """
     if kind == "none":
         return wavelengths_P
@@ -79,7 +82,8 @@ def scaled(wavelengths_P: Float[Array, "P"], kind: str, numbers: tuple[float, ..
     else:
         pairs, context = len(wavelengths_P), numbers[3]
         fast, slow = (pairs * math.log(context / (turns * 2 * math.pi)) / math.log(base) for turns in numbers[1:3])
-        first, last = max(math.floor(fast), 0), min(math.ceil(slow), 2 * pairs - 1)
+        fast, slow = (math.floor(fast), math.ceil(slow)) if kind == "yarn" else (fast, slow)
+        first, last = max(fast, 0), min(slow, 2 * pairs - 1)
         kept_P = 1 - jnp.clip((jnp.arange(pairs) - first) / (last - first or 0.001), 0, 1)
     return wavelengths_P / (kept_P + (1 - kept_P) / factor)
 
@@ -87,22 +91,30 @@ def scaled(wavelengths_P: Float[Array, "P"], kind: str, numbers: tuple[float, ..
 class GeneralAttention(Attention):
     """Attention with norms of queries and keys (`qk_norm`), positions that rotate a part of a head or have longer
     wavelengths, and layers of two kinds: with `full_every`, every so many attend to all positions in spite of the
-    window."""
+    window; with sinks, and with a gate of its output (Qiu et al. 2025)."""
 
     config: ModelConfig
 
-    def _make_norms(self, config: ModelConfig, rngs: nnx.Rngs) -> None:
+    def _make_more(self, config: ModelConfig, rngs: nnx.Rngs) -> None:
+        self.sinks = nnx.Param(jnp.zeros(config.num_heads), model_axis=-1) if config.sinks else None
         if config.qk_norm != "none":
             of_head, heads = config.qk_norm == "head", (config.num_heads, config.kv_heads)
             self.q_norm, self.k_norm = (
                 make_norm(config, rngs, config.per_head if of_head else number * config.per_head) for number in heads
             )
 
-    def _projected(self, x_BTD: Float[Array, "B T D"]) -> tuple[Array, Array, Array]:
-        q_BTHK, k_BTGK, v_BTGK = super()._projected(x_BTD)
+    def __call__(
+        self, x_BTD: Float[Array, "B T D"], position=0, cache=None, layer=0, last=0, segments: Segments | None = None
+    ) -> tuple[Float[Array, "B T D"], Any]:
+        """The output, and the extended cache, as of `Attention`."""
+        q_BTHK, k_BTGK, v_BTGK = self._projected(x_BTD)
+        gate_BTHK = None
+        if self.config.attention_gate:
+            q_BTHK, gate_BTHK = jnp.split(q_BTHK, 2, axis=-1)
         if self.config.qk_norm != "none":
             q_BTHK, k_BTGK = self._of_heads(self.q_norm, q_BTHK), self._of_heads(self.k_norm, k_BTGK)
-        return q_BTHK, k_BTGK, v_BTGK
+        mixed_BTHK, cache = self._mixed(q_BTHK, k_BTGK, v_BTGK, position, cache, layer, segments)
+        return self.out(mixed_BTHK if gate_BTHK is None else mixed_BTHK * jax.nn.sigmoid(gate_BTHK)), cache
 
     def _of_heads(self, norm: Callable[[Array], Array], x_BTHK: Float[Array, "B T H K"]) -> Float[Array, "B T H K"]:
         """The norm of each head, or of all heads as one row."""
@@ -126,35 +138,44 @@ class GeneralAttention(Attention):
                 in_window_P = wavelengths(R, config.window_rope_base)
                 wavelengths_P = jnp.where(config.is_full(layer), wavelengths_P, in_window_P)
             first_BTHR = turned(first_BTHR, positions, wavelengths_P)
-            if kind == "yarn":
+            if kind.startswith("yarn"):
                 first_BTHR = first_BTHR * numbers[-1]
         return jnp.concatenate([first_BTHR, rest], axis=-1) if rest.shape[-1] else first_BTHR
 
     def _attend(
         self, window: int, layer: Any, segments: Segments | None, q_BTHK: Array, k_BTHK: Array, v_BTHK: Array
     ) -> Float[Array, "B T H K"]:
-        attend = super()._attend
+        attend = super()._attend if self.sinks is None else self._attend_with_sinks
         if not self.config.full_every:
             return attend(window, layer, segments, q_BTHK, k_BTHK, v_BTHK)
         # The layer is a number in the program, which runs one of the two.
         whole, in_window = (functools.partial(attend, size, layer, segments) for size in (0, window))
         return jax.lax.cond(self.config.is_full(layer), whole, in_window, q_BTHK, k_BTHK, v_BTHK)
 
-    def _cached_window(self, layer: Any) -> Any:
+    def _attend_with_sinks(
+        self, window: int, layer: Any, segments: Segments | None, q_BTHK: Array, k_BTHK: Array, v_BTHK: Array
+    ) -> Float[Array, "B T H K"]:
+        assert self.sinks is not None
+        ids_BT = None if segments is None else segments.ids_BT
+        return causal_attention(q_BTHK, k_BTHK, v_BTHK, window, ids_BT, self.sinks[...])
+
+    def _of_cached(self, layer: Any) -> tuple[Any, ...]:
         config = self.config
-        return jnp.where(config.is_full(layer), config.context, config.window) if config.full_every else config.window
+        window = jnp.where(config.is_full(layer), config.context, config.window) if config.full_every else config.window
+        return (window,) if self.sinks is None else (window, self.sinks[...])
 
 
 # What mixes the positions, by the names of model_config.py. Called as `Attention` is; `last` is the index of the last
 # position that is not padding. Padding may leave a trace in a cache only where it is overwritten before it is read.
 MIXERS: dict[str, Callable[..., nnx.Module]] = {
     "attention": GeneralAttention, "latent_attention": LatentAttention, "state_space": StateSpace,
+    "gated_delta": GatedDelta,
 }  # fmt: skip
 
 
 class GeneralBlock(Block):
-    """A block with any mixer of positions and more places of the norm: after attention and the feed-forward network,
-    before their sums (`branch`), or there and before each (`both`).
+    """A block with any mixer of positions, with experts, and with more places of the norm: after attention and the
+    feed-forward network, before their sums (`branch`), or there and before each (`both`).
 
     With `parallel_residual`, both read the input of the block (Wang and Komatsuzaki 2021).
     """
@@ -167,7 +188,8 @@ class GeneralBlock(Block):
         make_norm: ModuleFactory = make_norm,
         make_feed_forward: ModuleFactory | None = None,
     ):
-        super().__init__(config, rngs, make_mixer or MIXERS[config.mixer], make_norm, make_feed_forward)
+        own = Experts if config.experts else None
+        super().__init__(config, rngs, make_mixer or MIXERS[config.mixer], make_norm, make_feed_forward or own)
         self.parallel = config.parallel_residual
         self.after = {"branch": ("ln1", "ln2"), "both": ("ln1_out", "ln2_out")}.get(config.norm)
         if config.norm == "both":

@@ -50,7 +50,7 @@ class KeysAndValues(NamedTuple):
     v_LBGSK: Float[Array, "*L B G S K"]
 
     def attend(
-        self, q_BTHK: Array, k_BTGK: Array, v_BTGK: Array, position: Any, layer: Any, window: Any
+        self, q_BTHK: Array, k_BTGK: Array, v_BTGK: Array, position: Any, layer: Any, window: Any, sinks_H: Any = None
     ) -> tuple[Array, "KeysAndValues"]:
         """The attention of rows that all start at one position, and the cache extended by their keys and values."""
         offset = (layer, 0, 0, position, 0)
@@ -60,7 +60,7 @@ class KeysAndValues(NamedTuple):
         )
         positions_T = position + jnp.arange(q_BTHK.shape[1])
         k_BGSK, v_BGSK = extended.k_LBGSK[layer], extended.v_LBGSK[layer]
-        return cached_attention(q_BTHK, k_BGSK, v_BGSK, positions_T, window), extended
+        return cached_attention(q_BTHK, k_BGSK, v_BGSK, positions_T, window, sinks_H), extended
 
 
 class Attention(nnx.Module):
@@ -79,15 +79,15 @@ class Attention(nnx.Module):
         self.config, self.rotate, self.attend_within = config, rotate, attend_within
         self.grouped = bool(config.num_kv_heads)
         if self.grouped:
-            self.q = into(D, (H, K))
+            self.q = into(D, (H, config.query_width))
             self.kv = into(D, (2, G, K))
         else:
             self.qkv = into(D, (3, H, K))
-        self._make_norms(config, rngs)
+        self._make_more(config, rngs)
         self.out = linear((H, K), D, axis=(-2, -1), use_bias=config.out_bias, kernel_init=outer, **split_over(-3))
 
-    def _make_norms(self, config: Any, rngs: nnx.Rngs) -> None:
-        """Adds the norms of queries and keys, in a model that has them."""
+    def _make_more(self, config: Any, rngs: nnx.Rngs) -> None:
+        """Adds what other models have besides, such as norms of queries and keys."""
 
     def empty_cache(self, batch: int) -> KeysAndValues:
         """The part of one layer in a cache with room for `context` positions."""
@@ -109,15 +109,26 @@ class Attention(nnx.Module):
         With a cache, also attends to the earlier positions of `layer`, and returns the cache extended by these. Rows of
         a paged cache have a position each.
         """
-        q_BTHK, k_BTGK, v_BTGK = self._projected(x_BTD)
+        mixed_BTHK, cache = self._mixed(*self._projected(x_BTD), position, cache, layer, segments)
+        return self.out(mixed_BTHK), cache
+
+    def _mixed(
+        self,
+        q_BTHK: Array,
+        k_BTGK: Array,
+        v_BTGK: Array,
+        position: Any,
+        cache: KeysAndValues | PagedCache | None,
+        layer: Any,
+        segments: Segments | None,
+    ) -> tuple[Float[Array, "B T H K"], KeysAndValues | PagedCache | None]:
+        """The values that each head mixes, and the extended cache."""
         if self.config.positions == "rope":
             q_BTHK, k_BTGK = (self._rotated_from(x, position, segments, layer) for x in (q_BTHK, k_BTGK))
         if cache is None:
             k_BTHK, v_BTHK = (jnp.repeat(x, self.config.num_heads // x.shape[2], axis=2) for x in (k_BTGK, v_BTGK))
-            mixed_BTHK = self._attend(self.config.window, layer, segments, q_BTHK, k_BTHK, v_BTHK)
-        else:
-            mixed_BTHK, cache = cache.attend(q_BTHK, k_BTGK, v_BTGK, position, layer, self._cached_window(layer))
-        return self.out(mixed_BTHK), cache
+            return self._attend(self.config.window, layer, segments, q_BTHK, k_BTHK, v_BTHK), None
+        return cache.attend(q_BTHK, k_BTGK, v_BTGK, position, layer, *self._of_cached(layer))
 
     def _projected(self, x_BTD: Float[Array, "B T D"]) -> tuple[Array, Array, Array]:
         """The queries `(B, T, H, K)`, and the keys and values `(B, T, G, K)`."""
@@ -150,9 +161,9 @@ class Attention(nnx.Module):
             return causal_attention(q_BTHK, k_BTHK, v_BTHK, window)
         return self.attend_within(q_BTHK, k_BTHK, v_BTHK, window, segments.ids_BT)
 
-    def _cached_window(self, layer: Any) -> Any:
-        """The window of the attention to a cache."""
-        return self.config.window
+    def _of_cached(self, layer: Any) -> tuple[Any, ...]:
+        """What the attention to a cache takes besides: its window."""
+        return (self.config.window,)
 
 
 class Block(nnx.Module):

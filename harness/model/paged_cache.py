@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from harness.model.attention import is_hidden
+from harness.model.attention import by_group, is_hidden
 from harness.model_config import GPTConfig
 
 TILE = 64  # positions that are read together: fewer take longer on a CPU, and so do all at once
@@ -121,6 +121,7 @@ def paged_attention(
     tables_BM: Int[Array, "B M"],
     positions_BT: Int[Array, "B T"],
     window: int | Int[Array, ""] = 0,
+    sinks_H: Float[Array, "H"] | None = None,
 ) -> Float[Array, "B T H K"]:
     """The attention of queries at some positions to the keys up to them, in blocks of the tables.
 
@@ -151,6 +152,8 @@ def paged_attention(
     shape = (B, G, H // G, T)
     # A finite maximum at the start: in a tile that the mask hides, it stays, and all weights are 0.
     start = jnp.full(shape, jnp.finfo(jnp.float32).min), jnp.zeros(shape), jnp.zeros((*shape, K))
+    if sinks_H is not None:  # as if seen before the first tile
+        start = jnp.broadcast_to(by_group(sinks_H, G), shape), jnp.ones(shape), start[2]
     has_window = not isinstance(window, int) or window > 0
     first = jnp.maximum(positions_BT.min() - window + 1, 0) // (C * S) if has_window else 0
     last = jnp.minimum(positions_BT.max() // (C * S) + 1, tables_BM.shape[1] // C)
@@ -175,7 +178,7 @@ class PagedCache:
     attention: PagedAttend = paged_attention
 
     def attend(
-        self, q_BTHK: Array, k_BTGK: Array, v_BTGK: Array, position: Any, layer: Any, window: Any
+        self, q_BTHK: Array, k_BTGK: Array, v_BTGK: Array, position: Any, layer: Any, window: Any, *sinks: Array
     ) -> tuple[Array, "PagedCache"]:
         """The attention of rows that start at a position each, and the cache extended by their keys and values."""
         (N, S), T = self.blocks.k_LNSGK.shape[1:3], q_BTHK.shape[1]
@@ -184,5 +187,5 @@ class PagedCache:
         places = (layer, block_BT, positions_BT % S)
         new = zip(self.blocks, (k_BTGK, v_BTGK), strict=True)
         blocks = Blocks(*(x.at[places].set(x_BTGK, mode="drop") for x, x_BTGK in new))
-        mixed_BTHK = self.attention(q_BTHK, blocks, layer, self.tables_BM, positions_BT, window)
+        mixed_BTHK = self.attention(q_BTHK, blocks, layer, self.tables_BM, positions_BT, window, *sinks)
         return mixed_BTHK, PagedCache(blocks, self.tables_BM, self.attention)

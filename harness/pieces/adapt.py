@@ -19,6 +19,7 @@ from jaxtyping import Array, PRNGKeyArray
 from harness.config import Config
 from harness.data.batches import FIRST, UNLEARNED
 from harness.model.attention import SMALLEST_TILE
+from harness.model.gated_delta import CHUNK, DeltaRule
 from harness.model.gpt import Attend, Cache
 from harness.model.loss import scores
 from harness.model.paged_cache import Blocks, PagedAttend
@@ -70,6 +71,39 @@ class CachedLayer(nnx.Module):
         own = jax.tree.map(lambda leaf_LB: leaf_LB[layer], cache)
         own, out_TBD = jax.lax.scan(advance, own, (jnp.arange(x_BTD.shape[1]), x_BTD.swapaxes(0, 1)))
         return out_TBD.swapaxes(0, 1), jax.tree.map(lambda all_LB, one_B: all_LB.at[layer].set(one_B), cache, own)
+
+
+class SwitchedAttention(nnx.Module):
+    """Attention of problem 71 for one story, as the harness's GPT calls it: without a cache, and in layers of two kinds
+    with `full_every`."""
+
+    def __init__(self, attention: Any, config: Any, rngs: nnx.Rngs):
+        self.config = config
+        self._make: Any = functools.partial(attention, **_switches(config))
+        self.piece = self._of_kind(is_full=not config.window, rngs=rngs)
+
+    def _of_kind(self, *, is_full: bool, rngs: nnx.Rngs) -> Any:
+        config = self.config
+        base = config.rope_base if is_full else config.window_rope_base or config.rope_base
+        return self._make(rope_base=base, window=None if is_full else config.window, rngs=rngs)
+
+    def __call__(self, x_BTD: Array, position: Any = 0, cache: None = None, layer: Any = 0, *_: Any) -> Any:
+        if not self.config.full_every:
+            return jax.vmap(self.piece)(x_BTD), None
+        graph = nnx.graphdef(nnx.eval_shape(lambda: self._of_kind(is_full=True, rngs=nnx.Rngs(0))))
+        whole = nnx.merge(graph, nnx.state(self.piece))
+        return jax.lax.cond(self.config.is_full(layer), jax.vmap(whole), jax.vmap(self.piece), x_BTD), None
+
+
+def _switches(config: Any) -> dict[str, Any]:
+    """The arguments of the attention of problem 71 that all layers share."""
+    kinds = {"rmsnorm": "w", "rmsnorm_1": "1 + w"}
+    return {
+        "d_model": config.d_model, "num_heads": config.num_heads, "num_kv_heads": config.kv_heads,
+        "head_dim": config.per_head, "scale": config.per_head**-0.5, "bias": config.qkv_bias,
+        "qk_norm": kinds[config.norm_kind] if config.qk_norm == "head" else None, "norm_epsilon": config.norm_epsilon,
+        "sinks": config.sinks, "pairing": "halves", "chunk": None,
+    }  # fmt: skip
 
 
 class BatchedEmbed(nnx.Module):
@@ -159,6 +193,16 @@ def paged_attention(paged_attention: Any) -> PagedAttend:
     return attend
 
 
+@functools.cache  # the harness's GPT compares the function
+def delta_rule(rule: Any) -> DeltaRule:
+    """delta_rule as that of the heads of the harness's GPT, one after the other.
+
+    Under vmap, a solver of triangular systems gets many at once. On a CPU of two cores, that of JAX 0.10.2 then waited
+    for its own threads forever.
+    """
+    return lambda *heads: jax.lax.map(lambda head: rule(*head, CHUNK), heads)
+
+
 # The axis over `model` of the parameters of pieces, by the names that the course gives them. The harness's own
 # parameters have it in their metadata.
 MODEL_AXIS = {
@@ -167,6 +211,7 @@ MODEL_AXIS = {
     "k_proj.kernel": -1,
     "v_proj.kernel": -1,
     "out_proj.kernel": -2,
+    "o_proj.kernel": -2,
     "ff1.kernel": -1,
     "ff1.bias": -1,
     "ff2.kernel": -2,

@@ -23,6 +23,7 @@ from harness.data.tokenizer import ranks_of
 from harness.errors import PieceError, UsageError
 from harness.model import lora
 from harness.model.continuous_batching import Paging, generate_paged
+from harness.model.experts import Experts
 from harness.model.general import MIXERS, make_block, make_gpt
 from harness.model.general import make_norm as default_norm
 from harness.model.paged_cache import BlockManager
@@ -38,7 +39,7 @@ from harness.training.sharding import ShardingRule, path_names
 from harness.training.train_step import Gradients, LossSum, Recipe, default_recipe
 
 # Those that mix positions, of which a config uses one
-MIXER_PIECES = ("GQA", "CausalMHA", "LatentAttention", "SelectiveSSM")
+MIXER_PIECES = ("GQA", "CausalMHA", "LatentAttention", "SelectiveSSM", "Attention")
 MODELS = ("MiniGPT", "GPT2", "ModernGPT")
 
 
@@ -46,14 +47,11 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
     """The harness's own recipe with the pieces in place of its parts."""
     own = default_recipe(config, mesh)
     gradients: Gradients | None = pieces.adapted("accumulated_gradients", config)
-    schedule = pieces.adapted("warmup_cosine", config)
-    rate = (
-        own.learning_rate
-        if schedule is None
-        else of_updates(
-            config, schedule(config.learning_rate, config.warmup_steps, config.schedule_steps or config.steps)
-        )
-    )
+    rate = own.learning_rate
+    for name, start in (("warmup_cosine", ()), ("warmup_stable_decay", (config.decay_start,))):
+        if schedule := pieces.adapted(name, config):
+            steps = (config.warmup_steps, *start, config.schedule_steps or config.steps)
+            rate = of_updates(config, schedule(config.learning_rate, *steps))
     if has_segments(config):
         story_loss = pieces.by_name.get("next_token_loss", adapt.mean_cross_entropy)
         parts = (pieces.adapted(name, config) for name in ("segment_positions", "segment_targets"))
@@ -74,6 +72,7 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
             # accumulated_gradients already clips the accumulated gradients.
             clip=_no_clip if gradients else pieces.adapted("clip_by_global_norm", config),
             guard=pieces.adapted("finite_guard", config),
+            update_bias=pieces.adapted("update_bias", config),
         ),
         learning_rate=rate,
         sharding_rule=_sharding_rule(config, pieces),
@@ -118,13 +117,16 @@ def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mod
     config = replace(config, context=config.context + 1)
     rope = pieces.adapted("rope", config)
     within = pieces.adapted("segment_attention", config) or pieces.adapted("segment_mask", config)
-    own = {name: piece for name, piece in (("rotate", rope), ("attend_within", within)) if piece}
+    of_attention = {name: piece for name, piece in (("rotate", rope), ("attend_within", within)) if piece}
+    rule = pieces.adapted("delta_rule", config)
+    own = {"attention": of_attention, "latent_attention": of_attention, "gated_delta": {"rule": rule} if rule else {}}
+    moe = pieces.adapted("moe", config)
     own_mixer = next(filter(None, (pieces.adapted(name, config) for name in MIXER_PIECES)), None)
 
     def make_mixer(layer: ModelConfig, rngs: nnx.Rngs) -> nnx.Module:
         if own_mixer is not None and layer.mixer == config.mixer:  # other layers may have attention
             return own_mixer(layer, rngs)
-        return MIXERS[layer.mixer](layer, rngs, **({} if layer.mixer == "state_space" else own))
+        return MIXERS[layer.mixer](layer, rngs, **own.get(layer.mixer, {}))
 
     parts = {
         "make_mixer": make_mixer if own_mixer or rope else None,
@@ -133,7 +135,10 @@ def _gpt_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Mod
     }
     given = {name: part for name, part in parts.items() if part is not None}
     block, make_norm = pieces.adapted("GPTBlock", config), given.get("make_norm", default_norm)
-    of_parts = block or functools.partial(make_block, **{"make_mixer": make_mixer} | given)
+    with_functions: dict[str, Any] = {"make_mixer": make_mixer}
+    if moe:
+        with_functions["make_feed_forward"] = functools.partial(Experts, moe=moe)
+    of_parts = block or functools.partial(make_block, **with_functions | given)
     model = config.model
     if block or given:
         # Pieces initialize like Flax layers. Next to GPT-2's small embeddings, their output would hide the token.

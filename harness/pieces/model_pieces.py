@@ -1,5 +1,6 @@
 """The pieces that are a model, a layer of one, or continue a text with one."""
 
+import functools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,7 @@ from harness.pieces.smoke_tests import (
     run_cached_layer,
     run_module,
 )
-from harness.pieces.spec import PieceSpec, Setup, Use, only, piece, through, unless_segments
+from harness.pieces.spec import PieceSpec, Setup, Use, only, piece, through, unless_done_by, unless_segments
 from harness.presets import is_imported
 
 
@@ -69,8 +70,10 @@ def _model(name: str, module: str, use: Callable[[Setup], Use], adapter: Callabl
 
 def _in_first_model(run: Setup) -> Use:
     """The settings choose between the models of problems 06 and 40."""
-    is_first = run.config.mixer == "attention" and not of_llamas_kind(run.config) and not is_imported(run.config)
-    when = "with mixer=attention, unless the model is of Llama's kind, or in Hugging Face's format"
+    config = run.config
+    is_other = of_llamas_kind(config) or is_imported(config) or config.experts > 0
+    is_first = config.mixer == "attention" and not is_other
+    when = "with mixer=attention, unless the model is of Llama's kind, has experts, or is in Hugging Face's format"
     return unless_segments(run, only(is_first, when))
 
 
@@ -163,6 +166,7 @@ def _has_gqa(config: Config) -> bool:
     width."""
     biases = config.model.qkv_bias or config.model.out_bias
     others = config.qk_norm != "none" or config.window or config.head_width or config.rotary_fraction < 1
+    others = others or config.sinks or config.attention_gate
     return config.mixer == "attention" and _has_unscaled_rope(config) and not biases and not others
 
 
@@ -192,7 +196,10 @@ rms_norm = _layer(
 swiglu = _layer(
     "SwiGLU",
     "p38_rms_norm_swiglu",
-    _through_modern_gpt(lambda config: of_llamas_kind(config) and not config.bias, ", with bias=false"),
+    _through_modern_gpt(
+        lambda config: of_llamas_kind(config) and not config.bias and not config.experts,
+        ", with bias=false and without experts",
+    ),
     lambda sizes: (sizes.d_model, sizes.d_ff),
     lambda layer, config: layer,
 )
@@ -213,7 +220,7 @@ gqa = _layer(
 
 def _modern_gpt(run: Setup) -> Use:
     config = run.config
-    others = config.bias or not config.tied_head or config.head_bias or config.scaled_embedding
+    others = config.bias or not config.tied_head or config.head_bias or config.scaled_embedding or config.experts
     is_modern = _has_gqa(config) and not others
     return unless_segments(run, only(is_modern, "if the model is that of the preset modern, of any size"))
 
@@ -252,8 +259,42 @@ def gpt2(gpt2: Any, load: Any) -> None:
         raise SmokeTestError("did not copy every array of a file of ones.", "load_gpt2")
 
 
+def _has_switches(config: Config) -> bool:
+    """Whether attention is that of problem 71, in all layers or in those with and without a window."""
+    has_norm = config.norm_kind in ("rmsnorm", "rmsnorm_1") and config.qk_norm != "all"
+    rotates = config.positions == "rope" and config.rope_scaling == "none" and config.rotary_fraction == 1
+    others = config.attention_gate or config.qkv_bias != config.out_bias
+    return config.mixer == "attention" and has_norm and rotates and not others
+
+
+def _attention(run: Setup) -> Use:
+    when = "if attention has rotary positions without rope_scaling, RMSNorm for its norms, and no gate"
+    use = only(_has_switches(run.config), when)
+    for other in ("MiniGPT", "GPTBlock", "CausalMHA", "ModernGPT", "GQA"):
+        use = unless_done_by(other, run, use) if use.is_used else use
+    return unless_segments(run, use)
+
+
+@piece(
+    "p71_attention_switches",
+    name="Attention",
+    adapter=lambda config, attention: lambda config, rngs: adapt.SwitchedAttention(attention, config, rngs),
+    use=_attention,
+)
+def switched_attention(attention: Any) -> None:
+    """With all switches."""
+    plain = {"scale": 0.5, "norm_epsilon": 1e-6, "pairing": "halves", "chunk": None}
+    on = {"bias": True, "qk_norm": "1 + w", "sinks": True, "rope_base": 1e4, "window": 3}
+    run_module(functools.partial(_with_switches, attention, plain | on))
+
+
+def _with_switches(attention: Any, switches: dict[str, Any], rngs: nnx.Rngs) -> nnx.Module:
+    module: nnx.Module = attention(d_model=D, num_heads=2 * H, num_kv_heads=H, head_dim=4, **switches, rngs=rngs)
+    return module
+
+
 # Models and parts of models without a cache of keys and values
-WITHOUT_CACHE = ("MiniGPT", "GPT2", "ModernGPT", "GPTBlock", "CausalMHA", "GQA", "TokenAndPositionEmbed")
+WITHOUT_CACHE = ("MiniGPT", "GPT2", "ModernGPT", "GPTBlock", "CausalMHA", "GQA", "TokenAndPositionEmbed", "Attention")
 
 
 def _with_cache(run: Setup, use: Use) -> Use:
@@ -289,7 +330,7 @@ def block_manager(manager_type: Any) -> None:
 
 
 def _paged_attention(run: Setup) -> Use:
-    fits = run.config.cache_blocks > 0 and not run.config.window
+    fits = run.config.cache_blocks > 0 and not run.config.window and not run.config.sinks
     return _with_cache(run, only(fits, "with cache_blocks, if there is no window"))
 
 
@@ -330,3 +371,58 @@ selective_ssm = _layer(
     adapt.CachedLayer,
     run_cached_layer,
 )
+
+
+@piece(
+    "p74_gated_delta",
+    adapter=lambda config, rule: adapt.delta_rule(rule),
+    use=lambda run: only(run.config.mixer == "gated_delta", "with mixer=gated_delta"),
+)
+def delta_rule(rule: Any) -> None:
+    """Two chunks, the second from the state after the first, must give what both give together."""
+    rng = np.random.default_rng(0)
+    q, k = rng.normal(size=(2, T, 4)).astype(np.float32)
+    v, state = rng.normal(size=(T, 3)).astype(np.float32), np.zeros((4, 3), np.float32)
+    beta, log_alpha = rng.uniform(0.2, 0.8, T).astype(np.float32), -rng.uniform(0.1, 0.9, T).astype(np.float32)
+    run = jax.jit(rule, static_argnums=6)
+    given = (q, k, v, beta, log_alpha)
+    out, last = run(*given, state, T)
+    check_output(out, (T, 3), f"{T} positions of queries and keys of 4 numbers and values of 3")
+    check_output(last, (4, 3), "the state after them")
+    _, between = run(*(x[:2] for x in given), state, 2)
+    rest, again = run(*(x[2:] for x in given), between, 2)
+    if not (np.allclose(rest, out[2:], atol=1e-3) and np.allclose(again, last, atol=1e-3)):
+        raise SmokeTestError("returned other numbers from the state after two positions than for all at once.")
+
+
+def _moe(run: Setup) -> Use:
+    config = run.config
+    others = config.bias or config.shared_gate or config.clamped_swiglu or not config.d_shared
+    when = "with experts, router=sigmoid, d_shared and bias=false, without shared_gate"
+    return only(config.has_router_bias and not others, when)
+
+
+@piece("p73_experts_today", use=_moe)
+def moe(moe: Any) -> None:
+    """Five rows, three experts of which each row uses two, and a shared one."""
+    rng = np.random.default_rng(0)
+    shapes = (D, 3), (3, D, 2 * F), (3, F, D), (D, 2 * F), (F, D)
+    router, *kernels = (rng.normal(0, 0.3, shape).astype(np.float32) for shape in shapes)
+    out, counts = jax.jit(moe, static_argnums=3)(X, router, np.zeros(3, np.float32), 2, *kernels)
+    check_output(out, (T, D), f"float32[{T}, {D}] and 3 experts")
+    if np.shape(counts) != (3,) or np.sum(counts) != 2 * T:
+        raise SmokeTestError(f"returned {counts!r:.60} as counts; 3 experts have {2 * T} choices here.")
+
+
+@piece(
+    "p73_experts_today",
+    use=lambda run: only(run.config.has_router_bias, "with experts and router=sigmoid"),
+)
+def update_bias(update: Any) -> None:
+    moved = check_output(update(jnp.zeros(3), jnp.array([4.0, 1.0, 1.0]), 0.5), (3,), "the counts of 3 experts")
+    if not np.allclose(moved, [-0.5, 0.5, 0.5]):
+        raise SmokeTestError(f"returned {moved!r:.60} for a bias of zeros, counts of 4, 1 and 1, and a rate of 0.5.")
+
+
+# What a model in Hugging Face's format may take from a workspace, although it is not of Llama's kind
+OF_TODAY = (switched_attention.name, delta_rule.name, moe.name)

@@ -67,9 +67,17 @@ def adamw(adamw: Any) -> None:
     _run_optimizer(adamw(1e-3, 0.9, 0.99, 1e-8, 0.1))
 
 
-@piece("p10_lr_schedule")
+@piece("p10_lr_schedule", use=lambda run: only(run.config.schedule == "cosine", "with schedule=cosine"))
 def warmup_cosine(schedule: Any) -> None:
     check_output(jax.jit(jax.vmap(schedule(1e-3, 2, 6)))(jnp.arange(8)), (8,), "eight steps")
+
+
+@piece(
+    "p10_lr_schedule",
+    use=lambda run: only(run.config.decay_start > 0, "with schedule=plateau and decay_start"),
+)
+def warmup_stable_decay(schedule: Any) -> None:
+    check_output(jax.jit(jax.vmap(schedule(1e-3, 2, 4, 6)))(jnp.arange(8)), (8,), "eight steps")
 
 
 @piece("p11_gradient_clipping", use=_unless_zero_step)

@@ -32,6 +32,7 @@ def is_plain_adam(config: Config) -> bool:
     alone."""
     plain = config.optimizer == "adamw" and not config.weight_decay and config.beta2 == BETA2 and config.clip_norm > 0
     whole = config.grad_accumulation_steps == 1 and not config.lora_rank and not config.reward
+    whole = whole and not config.has_router_bias  # which has an update of its own
     return config.zero1 and plain and whole and (config.mesh_shape or (1, 1))[1:] == (1,)
 
 

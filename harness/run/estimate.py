@@ -39,7 +39,7 @@ def activations(config: Config, tokens: int, parts: int = 1) -> int:
 
     With `remat`, only what enters each layer is kept, and one layer is computed again at a time.
     """
-    wide = (KEPT_GATED_F if config.is_gated else KEPT_F) * config.d_ff
+    wide = (KEPT_GATED_F if config.is_gated else KEPT_F) * config.active_d_ff
     inside = tokens * (KEPT_D * config.d_model + wide // parts) * itemsize(config)
     if config.remat:
         return tokens * config.num_layers * config.d_model * itemsize(config) + inside

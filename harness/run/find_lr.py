@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -77,7 +78,8 @@ def _rates(steps: int) -> np.ndarray:
 
 def _with_growing_rate(session: Session, steps: int) -> Session:
     """The session with a constant rate of 1, whose updates are multiplied by the rate of each step."""
-    config = dataclasses.replace(session.config, learning_rate=1.0, warmup_steps=0, final_lr_fraction=1.0, steps=steps)
+    constant: dict[str, Any] = dict(schedule="cosine", decay_start=0, warmup_steps=0, final_lr_fraction=1.0)
+    config = dataclasses.replace(session.config, learning_rate=1.0, steps=steps, **constant)
     pieces = session.pieces
     if pieces is not None:
         by_name = {name: piece for name, piece in pieces.by_name.items() if name != "warmup_cosine"}

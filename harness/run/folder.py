@@ -137,6 +137,15 @@ class Run:
         """Records which checkpoint the run is fine-tuned from."""
         files.write(self.base_file, json.dumps(base._asdict()) + "\n", durable=True)
 
+    @property
+    def last_step(self) -> int:
+        """The last step in the metrics; 0 without any."""
+        return max((int(entry["step"]) for entry in self.metrics()), default=0)
+
+    def replace_config(self, config: Config) -> None:
+        """Gives an existing run other settings, which must not change what it has done."""
+        files.write(self.config_file, config.to_json(), durable=True)
+
     def create_or_check(self, config: Config) -> bool:
         """Creates the folder, or checks that an existing one has the same settings, or fewer steps. Returns whether it
         existed.
@@ -148,7 +157,7 @@ class Run:
             stored = self.config()
             if config.steps > stored.steps and not stored.extended(config.steps).differences(config):
                 stored = stored.extended(config.steps)
-                files.write(self.config_file, stored.to_json(), durable=True)
+                self.replace_config(stored)
             if differences := stored.differences(config):
                 only_steps = {each.partition(":")[0] for each in differences} <= {"steps", "warmup_steps"}
                 command = f"harness resume {self.typed} --steps {config.steps}"

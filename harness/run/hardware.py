@@ -127,11 +127,11 @@ def described_devices() -> str:
 def flops_per_token(config: ModelConfig) -> float:
     """FLOPs to train on one token: 2 per weight in the forward pass and 4 in the backward pass, plus the mixing of
     positions."""
-    D, F, V, L = config.d_model, config.d_ff, config.vocab_size, config.num_layers
+    D, F, V, L = config.d_model, config.active_d_ff, config.vocab_size, config.num_layers
     kinds = {config: L}
     if config.attention_every:
         kinds = {config: L - config.repeats, config.of_attention(): config.repeats}
-    weights, mixing = L * (3 if config.is_gated else 2) * D * F + V * D, 0.0
+    weights, mixing = L * ((3 if config.is_gated else 2) * D * F + D * config.experts) + V * D, 0.0
     for kind, layers in kinds.items():
         mixer_weights, mixing_of_layer = _mixer_costs(kind)
         weights, mixing = weights + layers * mixer_weights, mixing + layers * mixing_of_layer
@@ -149,13 +149,16 @@ def _mixer_costs(config: ModelConfig) -> tuple[int, float]:
         config.mixer == "state_space"
     ):  # for each number of a state: its decay, its input, a sum of products, and that of the output
         return 4 * D * D + 2 * D * N, 6.0 * D * N
+    if config.mixer == "gated_delta":  # for each number of a state: what a key reads, a correction, what a query reads
+        (G, H), (K, V) = config.delta_heads, config.delta_widths
+        return D * (2 * G * K + 2 * H * V + 2 * H) + H * V * D, 6.0 * H * K * V
     # Scores and mix: 2 for each number of a query and of a value, for each of the S positions in view, of which the
     # mask leaves a half, or the window.
     T, W = config.context, config.window or config.context
     in_view = min(T, W) * (1 - min(T, W) / (2 * T))
     if config.mixer == "latent_attention":  # which makes the keys and values of all heads in training
         return D * H * (K + R) + D * (C + R) + C * 2 * H * K + H * K * D, 2 * in_view * H * (2 * K + R)
-    return 2 * D * H * K + 2 * D * G * K, 4 * in_view * H * K
+    return D * H * (config.query_width + K) + 2 * D * G * K, 4 * in_view * H * K
 
 
 def memory_bytes() -> int:

@@ -21,7 +21,7 @@ from harness.model_config import ModelConfig
 from harness.pieces.assemble import other_model
 from harness.pieces.imported_weights import for_pieces
 from harness.pieces.load import Pieces, attribute_errors_to
-from harness.pieces.model_pieces import of_llamas_kind
+from harness.pieces.model_pieces import OF_TODAY, of_llamas_kind
 from harness.run.folder import BaseRecord, Run
 from harness.run.run_session import Session, ignore, open_session, sample_text
 from harness.training.checkpoint import (
@@ -183,11 +183,11 @@ def _load_folder(session: Session, step: int | None) -> tuple[Find, None]:
         return parameters.get, None
     if session.pieces.uses("GPT2", config):
         return _loaded_by_piece(session.pieces, config, parameters.tensors()), None
-    if not of_llamas_kind(config):
+    if not of_llamas_kind(config) and not any(session.pieces.uses(name, config) for name in OF_TODAY):
         raise UsageError(
-            "Pieces are parts of models of Llama's kind, with RMSNorm, SwiGLU and rotary positions, or the GPT2 and "
-            f"load_gpt2 of problem 41 for a GPT-2 with a tied head. base={config.base} is something else; omit "
-            "--pieces."
+            "Pieces are parts of models of Llama's kind, with RMSNorm, SwiGLU and rotary positions, those of problems "
+            "71, 73 and 74 where they fit, or the GPT2 and load_gpt2 of problem 41 for a GPT-2 with a tied head. "
+            f"base={config.base} is something else; omit --pieces."
         )
     return for_pieces(parameters, config.vocab_size), None
 

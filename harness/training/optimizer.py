@@ -1,4 +1,5 @@
-"""The optimizer: AdamW or Muon with warm-up, cosine decay, clipping and a non-finite guard, of parts of optax."""
+"""The optimizer: AdamW or Muon with warm-up, cosine decay, clipping and a non-finite guard, of parts of optax; and the
+update of the biases that balance experts."""
 
 import functools
 import math
@@ -12,7 +13,8 @@ import optax.contrib
 from flax import nnx
 from jaxtyping import PyTree
 
-from harness.config import OptimizerConfig
+from harness.config import Config, OptimizerConfig
+from harness.model.experts import LOAD_SCALE
 from harness.training.sharding import path_names
 
 MUON_BETA = 0.95
@@ -25,11 +27,15 @@ MUON_AXES = {
     "bc": optax.contrib.MuonDimensionNumbers(-3, -1),
     "q": optax.contrib.MuonDimensionNumbers(-3, (-2, -1)),
     "out": optax.contrib.MuonDimensionNumbers((-3, -2), -1),
+    **dict.fromkeys(("gate_up", "shared_gate_up"), optax.contrib.MuonDimensionNumbers(-3, -1)),
+    **dict.fromkeys(("qkvz", "ba"), optax.contrib.MuonDimensionNumbers(-3, (-2, -1))),
 }
-NOT_DECAYED = ("bias", "scale", "head_bias", "a_log", "skip")  # the last two of a state space
+NOT_DECAYED = ("bias", "scale", "head_bias", "sinks", "a_log", "skip", "dt_bias")  # the last three of a recurrence
+ROUTER_BIAS = "choice_bias"
 TABLES = frozenset(("embed", "pos_embed", "embedding"))  # of tokens and positions
 Clip = Callable[[PyTree, float], tuple[PyTree, jax.Array]]
 MuonPiece = Callable[[float, float, float, optax.GradientTransformation], optax.GradientTransformation]
+UpdateBias = Callable[[jax.Array, jax.Array, float], jax.Array]  # as problem 73 has it
 Guard = Callable[[optax.GradientTransformation], optax.GradientTransformation]
 
 
@@ -37,9 +43,14 @@ def learning_rate(config: OptimizerConfig) -> optax.Schedule:
     """The schedule: the learning rate at step 0, 1, ... of it, as in problem 10.
 
     Linear warm-up from 1e-5 of the peak, then a cosine that reaches `final_lr_fraction` of the peak at the schedule's
-    end.
+    end; or the peak until `decay_start` (Hu et al. 2024), then a line to there.
     """
     peak, steps = config.learning_rate, config.schedule_steps or config.steps
+    if config.schedule == "plateau":
+        warmup, start = config.warmup_steps, config.decay_start or steps
+        rise = optax.linear_schedule(1e-5 * peak, peak, warmup)
+        fall = optax.linear_schedule(peak, peak * config.final_lr_fraction, steps - start, start - warmup)
+        return optax.join_schedules([rise, fall], [warmup])
     if not config.warmup_steps:
         return optax.cosine_decay_schedule(peak, steps, alpha=config.final_lr_fraction)
     return optax.warmup_cosine_decay_schedule(
@@ -138,14 +149,41 @@ def without_empty_variables(inner: optax.GradientTransformation) -> optax.Gradie
     return optax.GradientTransformation(init, inner.update)
 
 
+def moved_by_load(bias_E: jax.Array, counts_E: jax.Array, rate: float) -> jax.Array:
+    """The bias after a step: higher for an expert that is chosen less often than the mean (Wang et al. 2024)."""
+    return bias_E + rate * jnp.sign(counts_E.mean() - counts_E)
+
+
+def with_router_bias(
+    rate: float, rest: optax.GradientTransformation, update_bias: UpdateBias
+) -> optax.GradientTransformation:
+    """`update_bias` for the biases that balance experts, whose "gradients" are counts; `rest` for all else."""
+
+    def moved(counts: PyTree, biases: PyTree) -> PyTree:
+        def change(counts: jax.Array, bias: jax.Array) -> jax.Array:
+            if counts.ndim > 1:  # stacked over the layers
+                return jax.vmap(change)(counts, bias)
+            return update_bias(bias, counts / LOAD_SCALE, rate) - bias
+
+        return jax.tree.map(change, counts, biases)
+
+    def labels(parameters: PyTree) -> PyTree:
+        return jax.tree_util.tree_map_with_path(
+            lambda path, _: "bias" if path_names(path)[-1] == ROUTER_BIAS else "rest", parameters
+        )
+
+    return without_empty_variables(optax.partition({"bias": optax.stateless(moved), "rest": rest}, labels))
+
+
 def make_optimizer(
-    config: OptimizerConfig,
+    config: Config,
     *,
     rate: optax.Schedule | None = None,
     adamw: optax.GradientTransformation | None = None,
     muon: MuonPiece | None = None,
     clip: Clip | None = None,
     guard: Guard | None = None,
+    update_bias: UpdateBias | None = None,
 ) -> optax.GradientTransformation:
     """Clips by the global norm, then applies AdamW (Loshchilov and Hutter 2019), or Muon to kernels and AdamW to the
     rest.
@@ -176,6 +214,8 @@ def make_optimizer(
     else:
         update = optax.chain(adamw, optax.scale_by_schedule(rate))
     transformation = optax.chain(clipping, update)
+    if config.has_router_bias:
+        transformation = with_router_bias(config.router_bias_rate, transformation, update_bias or moved_by_load)
     return guard(transformation) if guard else skip_not_finite(transformation)
 
 

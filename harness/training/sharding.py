@@ -19,6 +19,7 @@ from jax.sharding import PartitionSpec as P
 
 from harness.config import Config
 from harness.errors import UsageError
+from harness.model_config import RECURRENT
 
 MODEL, AVERAGE = 0, 2  # the places of the two models in the state of a run
 AXES = ("replica", "data", "model")  # all but the last split the batch
@@ -44,7 +45,7 @@ def make_mesh(config: Config) -> Mesh:
         raise UsageError(
             f"{mesh} is not valid; {rows} rows per step cannot be split evenly over {math.prod(over_rows)} devices."
         )
-    if config.num_layers and (config.mixer != "state_space" or config.attention_every) and config.num_heads % model:
+    if config.num_layers and (config.mixer not in RECURRENT or config.attention_every) and config.num_heads % model:
         raise UsageError(f"{mesh} is not valid; {config.num_heads} heads cannot be split evenly over {model} devices.")
     axes = AXES[-len(shape) :]
     return jax.make_mesh(shape, axes, axis_types=(AxisType.Auto,) * len(axes), devices=devices[:needed])

@@ -21,6 +21,17 @@ _LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 700.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0,
     "original_max_position_embeddings": 16,
 }  # fmt: skip
+_YARN = {
+    "rope_type": "yarn", "rope_theta": 700.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+    "original_max_position_embeddings": 32,
+}  # fmt: skip
+_EXPERTS = dict(
+    moe_intermediate_size=16, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True,
+)  # fmt: skip
+_DELTA = dict(
+    linear_key_head_dim=8, linear_value_head_dim=6, linear_num_key_heads=2, linear_num_value_heads=4,
+    shared_expert_intermediate_size=12,
+)  # fmt: skip
 MODELS = {
     "gpt2": ("GPT2", dict(n_positions=128, n_embd=24, n_layer=2, n_head=3)),
     "gpt2, exact": ("GPT2", dict(n_positions=128, n_embd=24, n_layer=2, n_head=3, activation_function="gelu")),
@@ -46,6 +57,23 @@ MODELS = {
     "gemma 3": ("Gemma3Text", dict(_GEMMA, sliding_window=7, layer_types=_layers(5, 2))),
     "gemma 3, sixth": ("Gemma3Text", dict(_GEMMA | {"num_hidden_layers": 8}, sliding_window=7)),
     "gemma 3, windows": ("Gemma3Text", dict(_GEMMA, sliding_window=7, layer_types=_layers(5, 9))),
+    "qwen 3, experts": ("Qwen3Moe", dict(_SIZES, **_HEADS, **_EXPERTS, head_dim=8)),
+    "qwen 3, experts over all": ("Qwen3Moe", dict(_SIZES, **_HEADS, **_EXPERTS | {"norm_topk_prob": False})),
+    "gpt-oss": (
+        "GptOss",
+        dict(
+            _SIZES | {"num_hidden_layers": 4, "intermediate_size": 16}, **_HEADS, head_dim=8, num_local_experts=6,
+            num_experts_per_tok=3, sliding_window=7, rope_parameters=_YARN,
+        ),
+    ),
+    "qwen3-next": ("Qwen3Next", dict(_SIZES | {"num_hidden_layers": 4}, **_HEADS, **_EXPERTS, **_DELTA, head_dim=8)),
+    "qwen3-next, every second": (
+        "Qwen3Next",
+        dict(
+            _SIZES | {"num_hidden_layers": 4}, **_HEADS, **_EXPERTS, **_DELTA | {"linear_num_value_heads": 2},
+            head_dim=16, layer_types=["linear_attention", "full_attention"] * 2,
+        ),
+    ),
     "gemma 3, all": ("Gemma3Text", dict(_GEMMA, layer_types=_layers(5, 1), tie_word_embeddings=False)),
 }  # fmt: skip
 

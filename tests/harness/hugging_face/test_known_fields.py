@@ -90,7 +90,13 @@ HARMLESS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["GPT-2", "GPT-NeoX", "Llama", "Mistral", "Qwen 2", "Qwen 3", "OLMo 2", "Gemma 3"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "GPT-2", "GPT-NeoX", "Llama", "Mistral", "Qwen 2", "Qwen 3", "OLMo 2", "Gemma 3", "Qwen 3 with experts",
+        "gpt-oss", "Qwen3-Next",
+    ],
+)  # fmt: skip
 def test_a_field_that_does_not_matter_changes_nothing(name: str, folder: Folder) -> None:
     path = folder(name)
     before = read_config(path)

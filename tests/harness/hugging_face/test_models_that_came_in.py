@@ -34,7 +34,8 @@ SHORT = ("--set", "context=32")  # which a model with learned positions does not
 EIGHT = [
     "GPT-2", "Qwen 3", "Gemma 3",
     *(pytest.param(name, marks=pytest.mark.thorough)
-      for name in ("GPT-NeoX, Pythia", "Llama, longer context", "Mistral", "Qwen 2", "OLMo 2")),
+      for name in ("GPT-NeoX, Pythia", "Llama, longer context", "Mistral", "Qwen 2", "OLMo 2",
+                   "Qwen 3 with experts", "gpt-oss", "Qwen3-Next")),
 ]  # fmt: skip
 
 

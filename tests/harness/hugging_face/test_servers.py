@@ -34,7 +34,8 @@ OTHERS = {
 OPTIONAL = {"ROPE_FREQS", "ATTN_ROT_EMBD", "FFN_GATE_INP", "FFN_GATE_EXP", "FFN_DOWN_EXP", "FFN_UP_EXP"}
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+# Of models with experts, its converter joins tensors before it names them.
+@pytest.mark.parametrize("name", [name for name, config in LAYOUTS.items() if not config.experts])
 def test_tensors_and_fields_are_those_that_llama_cpp_converts(name: str, tmp_path: Path) -> None:
     config = LAYOUTS[name]
     exported(config, tmp_path / "out")

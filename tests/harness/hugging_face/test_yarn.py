@@ -1,6 +1,7 @@
 """YaRN as transformers has it: the frequencies of `_compute_yarn_parameters` of version 5.24 are recorded here."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from harness.errors import UsageError
 from harness.hugging_face.load import read_config
 from harness.hugging_face.parameters import by_path
 from harness.model.general import scaled
@@ -97,6 +97,13 @@ def test_queries_and_keys_are_multiplied() -> None:
     np.testing.assert_allclose(model(ids), plain(ids), atol=1e-4)
 
 
-def test_a_range_that_is_not_cut_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="truncate=false of a rope scaling"):
-        read(tmp_path / "model", {"rope_parameters": {"rope_type": "yarn", "factor": 2.0, "truncate": False}})
+def test_a_ramp_whose_ends_are_not_rounded(tmp_path: Path) -> None:
+    """As in gpt-oss: the ends of the ramp are the pairs at which turns and context meet, with their fractions."""
+    rope = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings": 64}
+    config = read(tmp_path / "model", {"rope_parameters": rope | {"truncate": False, "beta_fast": 4, "beta_slow": 1}})
+    kind, numbers = config.scaling
+    first, last = (24 * math.log(64 / (2 * math.pi * turns)) / (2 * math.log(1e4)) for turns in (4, 1))
+    slow = np.clip((np.arange(12) - first) / (last - first), 0, 1)
+    assert 0 < slow[2] < 1
+    expected = 1e4 ** (-np.arange(12) / 12) * (1 - slow + slow / 8)
+    np.testing.assert_allclose(1 / np.asarray(scaled(wavelengths(24, 1e4), kind, numbers, 1e4)), expected, rtol=2e-6)

@@ -14,7 +14,7 @@ from flax import nnx
 from harness.config import Config
 from harness.errors import UsageError
 from harness.model import gpt
-from harness.model.attention import causal_attention
+from harness.model.attention import cached_attention, causal_attention, is_hidden
 from harness.model.general import GeneralGPT, make_gpt
 from harness.model.gpt import GPT
 from harness.model_config import GPTConfig
@@ -85,6 +85,31 @@ VARIANTS = {
         d_state=3,
         num_kv_heads=1,
         qk_norm="head",
+        positions="rope",
+    ),
+    "sinks and experts": replace(
+        SMALL,
+        num_layers=3,
+        num_kv_heads=2,
+        window=4,
+        full_every=2,
+        sinks=True,
+        positions="rope",
+        activation="swiglu",
+        experts=5,
+        d_shared=7,
+    ),
+    "gated delta and attention": replace(
+        SMALL,
+        num_layers=4,
+        mixer="gated_delta",
+        attention_every=2,
+        key_heads=2,
+        value_heads=4,
+        key_width=6,
+        value_width=5,
+        num_kv_heads=1,
+        attention_gate=True,
         positions="rope",
     ),
     "no positions": replace(SMALL, positions="none"),
@@ -286,6 +311,32 @@ def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:
     assert max(leaf.size for leaf in jax.tree.leaves(pullback)) < 2 * 3 * 64 * 64
 
 
+@pytest.mark.parametrize("window", [0, 5])
+def test_sinks_take_a_share_of_each_head_and_learn(window: int) -> None:
+    """As one more key of each head, which all positions see and whose value is 0; in tiles, and in a cache."""
+    T, H, K = 150, 2, 4
+    rng = np.random.default_rng(0)
+    q, k, v, out = (jnp.asarray(rng.normal(size=(1, T, H, K)), jnp.float32) for _ in range(4))
+    sinks = jnp.array([0.7, -1.0])
+
+    def plain(q: Any, k: Any, v: Any, sinks: Any) -> Any:
+        scores = jnp.einsum("bthk,bshk->bhts", q, k) / K**0.5
+        places = jnp.arange(T)
+        hidden = is_hidden(places[:, None], places[None, :], window)
+        scores = jnp.where(hidden, -jnp.inf, scores)
+        extra = jnp.broadcast_to(sinks[None, :, None, None], (1, H, T, 1))
+        weights = jax.nn.softmax(jnp.concatenate([scores, extra], axis=-1))[..., :T]
+        return jnp.einsum("bhts,bshk->bthk", weights, v)
+
+    own = jax.jit(lambda *given: jax.vjp(lambda q, k, v, s: causal_attention(q, k, v, window, None, s), *given)[1](out))
+    expected, pullback = jax.vjp(plain, q, k, v, sinks)
+    for got, wanted in zip(own(q, k, v, sinks), pullback(out), strict=True):
+        np.testing.assert_allclose(got, wanted, atol=2e-5)
+    np.testing.assert_allclose(causal_attention(q, k, v, window, None, sinks), expected, atol=2e-5)
+    cached = cached_attention(q, k.swapaxes(1, 2), v.swapaxes(1, 2), jnp.arange(T), window, sinks)
+    np.testing.assert_allclose(cached, expected, atol=2e-5)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -323,7 +374,29 @@ def test_attention_stores_no_residual_of_the_size_of_the_scores() -> None:
             "mixer=state_space has no window; mixer=attention or latent_attention has it.",
         ),
         ({"d_state": 4}, "mixer=attention has no d_state; mixer=state_space has it."),
-        ({"attention_every": 2}, "mixer=attention has no attention_every; mixer=state_space has it."),
+        (
+            {"attention_every": 2},
+            "mixer=attention has no attention_every; mixer=state_space or gated_delta has it.",
+        ),
+        ({"mixer": "gated_delta"}, "mixer=gated_delta has no heads that positions=rope could rotate"),
+        (
+            {"mixer": "gated_delta", "positions": "none", "key_heads": 3, "value_heads": 4},
+            "key_heads=3 does not divide value_heads=4.",
+        ),
+        ({"attention_gate": True}, "attention_gate needs num_kv_heads, the heads of keys and values."),
+        ({"d_shared": 4}, "d_shared is a setting of experts; set experts, too."),
+        (
+            {"experts": 2, "experts_per_token": 3, "activation": "swiglu"},
+            "experts_per_token=3 is not valid; there are only experts=2.",
+        ),
+        (
+            {"experts": 2, "activation": "relu"},
+            "activation=relu is not valid with experts; use activation=swiglu.",
+        ),
+        (
+            {"experts": 2, "activation": "swiglu", "shared_gate": True},
+            "shared_gate needs a shared expert; set d_shared.",
+        ),
         ({"mixer": "state_space", "attention_every": 1}, "attention_every=1 leaves no layer to mixer=state_space"),
         ({"mixer": "state_space", "attention_every": 3}, "num_layers=2 is no multiple of attention_every=3."),
         (

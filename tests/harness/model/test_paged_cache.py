@@ -75,10 +75,11 @@ def test_attention_over_blocks_is_attention_over_the_whole(size: int, wide: int,
                 store[1, tables_BM[row, position // size], position % size] = x_BGSK[row, :, position]
         tables_BM[row, positions_BT[row].max() // size + 1 :] = rows * number + 2  # no block
     span = jnp.int32(5) if window == "traced" else window
-    out = jax.jit(paged_attention, static_argnums=5 if isinstance(span, int) else ())(
-        q_BTHK, Blocks(*map(jnp.asarray, blocks)), jnp.int32(1), tables_BM, positions_BT.astype(np.int32), span
-    )
+    sinks_H = jnp.array([-30.0, 0.0, 5.0, 30.0]) if window == 5 else None
+    given = (q_BTHK, Blocks(*map(jnp.asarray, blocks)), jnp.int32(1), tables_BM, positions_BT.astype(np.int32), span)
+    out = jax.jit(paged_attention, static_argnums=5 if isinstance(span, int) else ())(*given, sinks_H)
     for row in range(rows):
         one = (x[row : row + 1] for x in (q_BTHK, k_BGSK, v_BGSK))
-        expected = cached_attention(*map(jnp.asarray, one), jnp.asarray(positions_BT[row]), 5 if window else 0)
+        own = (jnp.asarray(positions_BT[row]), 5 if window else 0, sinks_H)
+        expected = cached_attention(*map(jnp.asarray, one), *own)
         np.testing.assert_allclose(out[row], expected[0], rtol=1e-5, atol=1e-5)

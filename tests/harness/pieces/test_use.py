@@ -14,20 +14,25 @@ from tests.harness.pieces.shared import keep, only
 
 LLAMA: dict[str, Any] = dict(norm_kind="rmsnorm", activation="swiglu", positions="rope")
 MODERN: dict[str, Any] = dict(LLAMA, bias=False)
+EXPERTS: dict[str, Any] = dict(MODERN, experts=3)
 LATENT = dict(mixer="latent_attention", d_latent=6, d_rope=4, positions="rope")
 ZERO = dict(zero1=True, weight_decay=0.0, beta2=0.999, mesh="8x1")
 SEGMENTS: dict[str, Any] = dict(packing="segments")
 BLOCKS: dict[str, Any] = dict(MODERN, attention_bias="qkv", cache_blocks=9)
 WORDS = {
-    "MiniGPT": "with mixer=attention, unless the model is of Llama's kind, or in Hugging Face's format",
+    "MiniGPT": "with mixer=attention, unless the model is of Llama's kind, has experts, or is in Hugging Face's format",
     "GPT2": "if the run starts from a GPT-2 in Hugging Face's format",
     "rope": "if the model is of Llama's kind, without rope_scaling",
     "RMSNorm": "if the model is of Llama's kind",
-    "SwiGLU": "if the model is of Llama's kind, with bias=false",
+    "SwiGLU": "if the model is of Llama's kind, with bias=false and without experts",
     "GQA": "if the model is of Llama's kind, and its attention has no biases, norms, window or head_width",
     "ModernGPT": "if the model is that of the preset modern, of any size",
     "LatentAttention": "with mixer=latent_attention, without window and head_width",
     "SelectiveSSM": "with mixer=state_space",
+    "Attention": "if attention has rotary positions without rope_scaling, RMSNorm for its norms, and no gate",
+    "delta_rule": "with mixer=gated_delta",
+    "moe": "with experts, router=sigmoid, d_shared and bias=false, without shared_gate",
+    "update_bias": "with experts and router=sigmoid",
     "LoRALinear": "if lora_rank is more than 0",
     "train_step": "if grad_accumulation_steps is 1, and texts are learned as a whole",
     "accumulated_gradients": "if grad_accumulation_steps is more than 1",
@@ -69,6 +74,15 @@ REWARD = dict(reward="word:cat", base="x", prompts=2, group_size=2, batch_size=4
         ("ModernGPT", MODERN, MODERN | {"tied_head": False}),
         ("LatentAttention", LATENT, LATENT | {"window": 4}),
         ("SelectiveSSM", dict(mixer="state_space", positions="none"), {}),
+        ("Attention", MODERN | {"qk_norm": "head", "window": 4}, MODERN | {"rope_scaling": "linear:2"}),
+        ("Attention", MODERN | {"sinks": True}, MODERN | {"qk_norm": "all"}),
+        ("SwiGLU", MODERN, EXPERTS),
+        ("MiniGPT", {}, dict(experts=3, activation="swiglu")),
+        ("delta_rule", dict(mixer="gated_delta", positions="none"), {}),
+        ("moe", EXPERTS | {"d_shared": 4}, EXPERTS),
+        ("moe", EXPERTS | {"d_shared": 4}, EXPERTS | {"d_shared": 4, "router": "softmax"}),
+        ("update_bias", EXPERTS, EXPERTS | {"router": "softmax"}),
+        ("zero_step", ZERO, ZERO | EXPERTS),
         ("LoRALinear", dict(base="x", lora_rank=2), {}),
         ("train_step", {}, {"grad_accumulation_steps": 2}),
         ("train_step", {}, dict(field="messages", chat="plain", packing="padded")),
@@ -117,6 +131,7 @@ def test_settings_choose_the_pieces(name: str, used: dict[str, Any], unused: dic
         ),
         (("segment_mask",), SEGMENTS, "your segment_attention does its work"),
         (("grpo_loss",), REWARD | {"kl_weight": 0.0}, "your policy_loss does its work"),
+        (("Attention",), MODERN, "your ModernGPT does its work"),
         (
             ("BlockManager", "paged_attention"),
             {"cache_blocks": 9},

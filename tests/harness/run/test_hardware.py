@@ -88,6 +88,12 @@ def test_flops_count_the_gate_and_the_shared_heads() -> None:
     assert flops_per_token(replace(config, num_kv_heads=1)) == flops - 6 * 2 * 8 * (8 - 2)
 
 
+def test_flops_count_the_experts_that_a_token_uses() -> None:
+    config = ModelConfig(vocab_size=100, context=10, d_model=8, num_heads=4, d_ff=16, num_layers=1, activation="swiglu")
+    experts = replace(config, experts=5, experts_per_token=2, d_shared=6)
+    assert flops_per_token(experts) - flops_per_token(config) == 6 * (8 * 5 + 3 * 8 * (16 + 6))
+
+
 def test_the_memory_of_a_process_is_its_peak_in_bytes() -> None:
     """On a CPU, whose devices report none."""
     assert 0.9 * psutil.Process().memory_info().rss < memory_bytes() < psutil.virtual_memory().total

@@ -123,6 +123,29 @@ def test_added_steps_follow_the_schedule(tiny: Config, tmp_path: Path, harness_h
     assert "only more can be added" in harness_here("resume", "a", "--steps", 5).err
 
 
+def test_a_branch_of_the_plateau_ends_as_if_its_decay_had_been_known(
+    tiny: Config, tmp_path: Path, harness_here: Harness
+) -> None:
+    config = replace(tiny, schedule="plateau", final_lr_fraction=0.1, steps=3)
+    finish(tmp_path / "runs" / "a", config)
+    for value, steps, sentence in (
+        (2, 6, "decay_start=2 is not valid; 3 steps are done, so write 3 or more"),
+        (6, 6, "decay_start=6 is not valid; it must be between warmup_steps"),
+    ):
+        refused = harness_here("resume", "a", "--set", f"decay_start={value}", "--steps", steps)
+        assert (refused.code, sentence in refused.err) == (2, True), refused.err
+    done = harness_here("resume", "a", "--set", "decay_start=4", "--steps", 6, "--quiet")
+    assert done.code == 0, done.err
+    branch = Run(tmp_path / "runs" / "a")
+    assert branch.config() == replace(config, decay_start=4, steps=6)
+    assert [entry["learning_rate"] for entry in branch.metrics()] == pytest.approx(
+        [5e-3, *[1e-2] * 3, 5.5e-3, 1e-3], rel=1e-4
+    )
+    assert determined(branch) == determined(finish(tmp_path / "runs" / "b", branch.config()))
+    refused = harness_here("resume", "a", "--set", "decay_start=5")
+    assert "The plateau of this run ended at step 4, and 6 steps are done." in refused.err
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "command",

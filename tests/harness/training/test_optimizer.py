@@ -56,6 +56,19 @@ def test_the_first_update_takes_the_first_step_of_the_schedule_and_the_last_one_
     assert math.isclose(of_updates(replace(CONFIG, schedule_start=0), learning_rate(CONFIG))(0), 1.4e-8, rel_tol=1e-2)
 
 
+def test_a_plateau_lasts_until_the_decay_starts() -> None:
+    config = replace(CONFIG, schedule="plateau", decay_start=60, final_lr_fraction=0.1)
+    rate = learning_rate(config)
+    rates = [float(rate(step)) for step in (0, 10, 20, 60, 80, 100, 120)]
+    expected = [1.4e-8, 1.4e-3 * (1e-5 + 1) / 2, 1.4e-3, 1.4e-3, 1.4e-3 * 0.55, 1.4e-4, 1.4e-4]
+    np.testing.assert_allclose(rates, expected, rtol=1e-4, atol=1e-10)
+    # Before its end, no rate depends on when that is.
+    endless = learning_rate(replace(config, decay_start=0, steps=10_000))
+    assert [float(endless(step)) for step in range(61)] == pytest.approx([float(rate(step)) for step in range(61)])
+    assert float(endless(9000)) == pytest.approx(1.4e-3)
+    assert float(learning_rate(replace(config, warmup_steps=0))(0)) == pytest.approx(1.4e-3)
+
+
 VECTORS = {
     "blocks.attn.out.bias", "blocks.attn.qkv.bias", "blocks.ff1.bias", "blocks.ff2.bias", "blocks.ln1.bias",
     "blocks.ln1.scale", "blocks.ln2.bias", "blocks.ln2.scale", "head_bias", "ln_f.bias", "ln_f.scale",
@@ -99,6 +112,11 @@ def test_the_optimizer_decays_what_the_setting_says(decay: str) -> None:
         ({"num_kv_heads": 1, "activation": "swiglu", "tied_head": False}, {"q", "kv", "gate", "out"}),
         (LATENT, {"q", "down", "kv", "out"}),
         (STATES, {"u_gate", "bc", "dt", "out_proj"}),
+        ({"mixer": "gated_delta", "positions": "none"}, {"qkvz", "ba", "out_proj"}),
+        (
+            {"activation": "swiglu", "experts": 3, "d_shared": 5, "router": "softmax"},
+            {"qkv", "out", "router", "gate_up", "down", "shared_gate_up", "shared_down"},
+        ),
     ],
 )
 def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings, names: set[str]) -> None:
@@ -115,7 +133,7 @@ def test_muon_orthogonalizes_each_matrix_of_a_block_and_nothing_else(settings, n
         path_names(path): leaf
         for path, leaf in jax.tree_util.tree_leaves_with_path(muon_axes(parameters), is_leaf=_axes)
     }
-    assert {path[-2] for path in axes} == names | {"ff1", "ff2"}
+    assert {path[-2] for path in axes} - {"ff1", "ff2"} == names
     for path, leaf in jax.tree_util.tree_leaves_with_path(updates):
         size = np.sqrt(np.mean(leaf**2))
         if path_names(path) in axes:

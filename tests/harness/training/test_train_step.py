@@ -104,6 +104,11 @@ def test_a_mesh_gives_the_losses_of_one_device_with_grouped_heads(
             dict(mixer="state_space", d_state=3, positions="none", num_heads=3, d_model=18), marks=pytest.mark.thorough
         ),
         pytest.param(dict(mixer="state_space", attention_every=2, num_layers=4), marks=pytest.mark.thorough),
+        pytest.param(dict(mixer="gated_delta", positions="none"), marks=pytest.mark.thorough),
+        pytest.param(
+            dict(activation="swiglu", experts=4, d_shared=8, router_bias_rate=0.1, num_kv_heads=2, sinks=True),
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_a_mesh_gives_the_losses_of_one_device_with_other_mixers(settings: dict[str, Any]) -> None:
@@ -113,12 +118,13 @@ def test_a_mesh_gives_the_losses_of_one_device_with_other_mixers(settings: dict[
     specs = {
         ".".join(path_names(path)[-2:]): leaf.sharding.spec for path, leaf in jax.tree_util.tree_leaves_with_path(state)
     }
-    split = (
-        ("q.kernel", "kv.kernel", "out.kernel")
-        if "d_latent" in settings
-        else ("u_gate.kernel", "dt.kernel", "attn.a_log")
-    )
-    for name in split:
+    split = {
+        "latent_attention": ("q.kernel", "kv.kernel", "out.kernel"),
+        "state_space": ("u_gate.kernel", "dt.kernel", "attn.a_log"),
+        "gated_delta": ("qkvz.kernel", "ba.kernel", "out_proj.kernel"),
+        "attention": ("gate_up.kernel", "down.kernel", "shared_gate_up.kernel", "attn.sinks"),
+    }
+    for name in split[config.mixer]:
         assert "model" in specs[name], name
 
 
