@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -15,6 +16,8 @@ from commandline.text import counted
 from grader.course.workspace import Workspace
 from grader.task import Experiment, Factor
 
+DRAWN = "drawn"
+"""The kind of entry of the log for the factor that a learner got."""
 CLAIM, REPORT = "claim.toml", "report.md"
 FEWEST_SEEDS = 3
 EQUAL_WORK = 0.02  # how far the tokens of two arms may be apart
@@ -83,10 +86,14 @@ def folder_of(space: Workspace, task: Experiment) -> Path:
 
 
 def factor_of(space: Workspace, task: Experiment) -> Factor:
-    """Returns the factor that a workspace gets: always the same, and another one for other learners."""
-    identity = next((entry.id for entry in space.entries()), str(space.folder.resolve()))
-    digest = hashlib.sha256(f"{task.label} {identity}".encode()).digest()
-    return task.factors[digest[0] % len(task.factors)]
+    """Returns the factor that a workspace got, or draws one and notes it: a learner keeps it, and others get others."""
+    by_name = {factor.setting: factor for factor in task.factors}
+    drawn = [each.text("factor") for each in space.entries() if (each.kind, each.problem) == (DRAWN, task.label)]
+    if drawn and drawn[-1] in by_name:
+        return by_name[drawn[-1]]
+    factor = task.factors[os.urandom(1)[0] % len(task.factors)]
+    space.record(DRAWN, task.label, factor=factor.setting)
+    return factor
 
 
 def read(path: Path, task: Experiment, factor: Factor) -> Claim:

@@ -15,7 +15,7 @@ from grader.course.workspace import Workspace
 from grader.experiment import arms
 from grader.experiment.arms import Lab, Planned
 from grader.experiment.claim import ARMS, CLAIM, REPORT, Claim, factor_of, flaws, folder_of, read
-from grader.experiment.report_file import Found, filled, verdict_in, verdict_of
+from grader.experiment.report_file import Found, check, filled, verdict_in, verdict_of
 from grader.task import Experiment, Factor
 
 CLAIMED, OPENED = "claimed", "opened"
@@ -138,6 +138,7 @@ class Bench:
         with its numbers. Raises UsageError."""
         text = self.report()
         stated = verdict_in(text)
+        check(text)  # before the test stories are opened
         say("measuring the loss on the test stories")
         found = self.found(lab)
         files.write(self.folder / FILLED, filled(text, found.values()))

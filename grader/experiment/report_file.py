@@ -6,9 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from commandline.errors import UsageError
-from grader.experiment.claim import REPORT, Claim
+from grader.experiment.claim import ARMS, REPORT, Claim
 
 CONFIDENCE = 0.8
+NAMES = (
+    "difference",
+    "interval",
+    "seeds",
+    *(f"{arm}:{name}" for arm in ARMS for name in ("test", "each", "validation", "rate")),
+)
+"""The placeholders of a report."""
 VERDICTS = ("supports", "contradicts", "undecided")
 # The numbers that 80% of Student's distribution lie within, for 1, 2, ... degrees of freedom (two-sided).
 _STUDENT = (3.0777, 1.8856, 1.6377, 1.5332, 1.4759, 1.4398, 1.4149)
@@ -90,21 +97,22 @@ def verdict_in(text: str) -> str:
     return word
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
-    """Returns a report with the numbers of the runs in place of its placeholders.
-
-    Raises UsageError if a result is typed, or if a placeholder has no such name.
-    """
+def check(text: str) -> None:
+    """Raises UsageError if a result is typed in a report, if a placeholder has no such name, or if one is missing."""
     for number, line in enumerate(text.splitlines(), 1):
         if typed := _RESULT.search(_PLACEHOLDER.sub("", line)):
             raise UsageError(
                 f"{REPORT}, line {number}: {typed[0]} is typed. Results come from the runs: write a placeholder such "
                 "as {{difference}}."
             )
-        if unknown := next((name for name in _PLACEHOLDER.findall(line) if name not in values), None):
+        if unknown := next((name for name in _PLACEHOLDER.findall(line) if name not in NAMES), None):
             raise UsageError(
-                f"{REPORT}, line {number}: there is no {{{{{unknown}}}}}; there are {', '.join(sorted(values))}."
+                f"{REPORT}, line {number}: there is no {{{{{unknown}}}}}; there are {', '.join(sorted(NAMES))}."
             )
     if "difference" not in _PLACEHOLDER.findall(text) or "interval" not in _PLACEHOLDER.findall(text):
         raise UsageError(f"{REPORT} must show {{{{difference}}}} and {{{{interval}}}}.")
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Returns a report with the numbers of the runs in place of its placeholders."""
     return _PLACEHOLDER.sub(lambda each: values[each[1]], text)
