@@ -54,7 +54,9 @@ PROBLEM = Problem(
         "cases": Cases(activations, SIZES, draws=2),
         "masked": Cases(masked, {**SIZES, "G": (1,)}, draws=1, covers=("one",)),
         # One head of keys and values for all, and no two sizes that share a factor.
-        "wide": Cases(wide, {"T": (5,), "G": (1,), "R": (3,), "K": (4,), "D": (7,)}, draws=1, covers=("coprime", "one")),
+        "wide": Cases(
+            wide, {"T": (5,), "G": (1,), "R": (3,), "K": (4,), "D": (7,)}, draws=1, covers=("coprime", "one")
+        ),
         # More steps than a table of 128 positions has, or a position in 8 bits.
         "long": Cases(activations, {"T": (131,), "G": (2,), "R": (8,), "K": (4,)}, draws=1),
     },
