@@ -20,7 +20,8 @@ VERDICTS = ("supports", "contradicts", "undecided")
 # The numbers that 80% of Student's distribution lie within, for 1, 2, ... degrees of freedom (two-sided).
 _STUDENT = (3.0777, 1.8856, 1.6377, 1.5332, 1.4759, 1.4398, 1.4149)
 _PLACEHOLDER = re.compile(r"\{\{\s*([\w:]+)\s*\}\}")
-_RESULT = re.compile(r"\d+[.,]\d+|\.\d+|\d+(?:[.,]\d+)?\s*%|\d[eE][-+]?\d")  # a number that only a run can give
+# A number that only a run can give; the 80% of the interval is none
+_RESULT = re.compile(r"\d+[.,]\d+|\.\d+|\b(?!80\s*%)\d+\s*%|\d[eE][-+]?\d")
 _VERDICT = re.compile(r"^\W*verdict\W+(\w*)", re.IGNORECASE | re.MULTILINE)
 
 
