@@ -22,7 +22,7 @@ CLAIMED, OPENED = "claimed", "opened"
 """The kinds of entries of the log for a claim, and for test losses that were seen."""
 FILLED = "report_filled.md"
 SECRET_SEEDS = 2
-FLAW = 100  # points that a flaw of the design costs
+FLAW = 250  # points that a flaw of the design costs
 MISS = 10.0  # times the distance of the truth from an 80% interval: 2 / (1 - 0.8) (Gneiting and Raftery 2007)
 Say = Callable[[str], None]
 
