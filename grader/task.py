@@ -74,19 +74,33 @@ class Task(Problem):
 
 @dataclass(frozen=True)
 class Factor:
-    """What an experiment varies: a setting of the harness.
+    """What an experiment varies: one or more settings of the harness, which change together.
 
     Attributes:
-        setting: The name of the setting.
-        baseline: Its value in the arm that is compared with.
-        new: Its value in the other arm.
+        name: Its name.
+        levels: The settings of each level by its name, as `KEY=VALUE`, the baseline first. A learner compares one of
+            the others with it. A value such as `75%` is that part of the steps.
         question: What the experiment asks, in a sentence.
     """
 
-    setting: str
-    baseline: str
-    new: str
+    name: str
+    levels: Mapping[str, tuple[str, ...]]
     question: str
+
+    @property
+    def baseline(self) -> str:
+        """The level that is compared with."""
+        return next(iter(self.levels))
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The levels that may be compared with it."""
+        return tuple(self.levels)[1:]
+
+    @property
+    def settings(self) -> set[str]:
+        """The names of the settings that it changes."""
+        return {each.partition("=")[0] for level in self.levels.values() for each in level}
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,8 +91,14 @@ def _begin(bench: "Bench") -> list[str]:
         path = bench.folder / name
         if not path.exists():
             text = (bench.task.folder / name).read_text(encoding="utf-8")
-            for key in ("setting", "baseline", "new", "question"):
-                text = text.replace(f"<{key}>", getattr(factor, key))
+            for key, value in {
+                "factor": factor.name,
+                "baseline": factor.baseline,
+                "new": factor.others[0],
+                "others": " or ".join(f'"{each}"' for each in factor.others),
+                "question": factor.question,
+            }.items():
+                text = text.replace(f"<{key}>", value)
             path.parent.mkdir(parents=True, exist_ok=True)
             files.write(path, text)
             new.append(str(path))

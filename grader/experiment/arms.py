@@ -59,8 +59,10 @@ class Lab:
         """Returns the settings of a run by name, as the harness takes them."""
         arm: Arm = self.claim.arms[planned.arm]
         given = dict(each.partition("=")[::2] for each in (*self.task.settings, *arm.settings))
+        varied = dict(each.partition("=")[::2] for each in self.factor.levels[arm.value])
+        parts = {name: str(int(value[:-1]) * arm.steps // 100) for name, value in varied.items() if value[-1] == "%"}
         own = {"seed": str(seed), "learning_rate": repr(planned.rate), "steps": str(arm.steps)}
-        return {**given, self.factor.setting: arm.value, **own}
+        return {**given, **varied, **parts, **own}
 
     def train(self, planned: Planned, seed: int | None = None, folder: Path | None = None) -> list[dict[str, Any]]:
         """Trains a run, or what is left of it, and returns the lines of its metrics. Raises CommandError if the harness

@@ -87,12 +87,12 @@ def folder_of(space: Workspace, task: Experiment) -> Path:
 
 def factor_of(space: Workspace, task: Experiment) -> Factor:
     """Returns the factor that a workspace got, or draws one and notes it: a learner keeps it, and others get others."""
-    by_name = {factor.setting: factor for factor in task.factors}
+    by_name = {factor.name: factor for factor in task.factors}
     drawn = [each.text("factor") for each in space.entries() if (each.kind, each.problem) == (DRAWN, task.label)]
     if drawn and drawn[-1] in by_name:
         return by_name[drawn[-1]]
     factor = task.factors[os.urandom(1)[0] % len(task.factors)]
-    space.record(DRAWN, task.label, factor=factor.setting)
+    space.record(DRAWN, task.label, factor=factor.name)
     return factor
 
 
@@ -143,9 +143,11 @@ class _Reader:
         if not isinstance(table, dict):
             raise self.wrong(f"[{name}] is an arm", table)
         self.known(table, f"[{name}]", "value", "rates", "steps", "settings")
-        value = getattr(self.factor, name)
-        if table.get("value") != value:
-            raise self.wrong(f"`value` of [{name}] is {value!r}: you vary {self.factor.setting}", table.get("value"))
+        value = table.get("value")
+        levels = (self.factor.baseline,) if name == "baseline" else self.factor.others
+        if value not in levels:
+            named = " or ".join(map(repr, levels))
+            raise self.wrong(f"`value` of [{name}] is {named}: you vary {self.factor.name}", value)
         rates, steps, settings = (table.get(key) for key in ("rates", "steps", "settings"))
         most = self.task.most_rates
         are_rates = isinstance(rates, list) and all(_is_number(rate) and 0 < rate < 1 for rate in rates)
@@ -157,7 +159,7 @@ class _Reader:
         if not isinstance(settings, list) or not all(isinstance(each, str) and "=" in each for each in settings):
             raise self.wrong(f'`settings` of [{name}] is a list of texts such as "beta2=0.95"', settings)
         for each in settings:
-            if (key := each.partition("=")[0]) in (*_NO_SETTINGS, self.factor.setting):
+            if (key := each.partition("=")[0]) in {*_NO_SETTINGS, *self.factor.settings}:
                 raise self.wrong(f"`settings` of [{name}] may not hold {key}, which has its own place", each)
         return Arm(value, tuple(map(float, rates)), steps, tuple(sorted(settings)))
 

@@ -27,12 +27,12 @@ def verify(task: Experiment) -> Iterator[Finding]:
     for factor in task.factors:
         with tempfile.TemporaryDirectory() as scratch:
             space = Workspace(Path(scratch))
-            space.record(DRAWN, task.label, factor=factor.setting)
+            space.record(DRAWN, task.label, factor=factor.name)
             yield from _of_factor(Bench(space, task), task.home / "solutions" / task.label)
 
 
 def _of_factor(bench: Bench, shipped: Path) -> Iterator[Finding]:
-    setting, folder = bench.factor.setting, bench.folder
+    setting, folder = bench.factor.name, bench.folder
     path = shipped / f"{setting}.toml"
     if not path.is_file():
         yield "", f"there is no {path}"

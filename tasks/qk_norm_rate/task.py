@@ -8,10 +8,13 @@ TASK = Experiment(
     # The pairs of two seeds differ by 0.04 to 0.1 nats, so an honest interval costs 150 to 300.
     standards=(Standard("bronze", 700), Standard("silver", 400), Standard("gold", 250)),
     factors=(
-        Factor("qk_norm", "none", "head", "At a high learning rate, is the loss lower with QK-norm than without?"),
+        Factor(
+            "qk_norm", {"none": ("qk_norm=none",), "head": ("qk_norm=head",)},
+            "At a high learning rate, is the loss lower with QK-norm than without?",
+        ),
         # In rows of 64 tokens, both bases turn the slow pairs by next to nothing: there is no difference to find.
         Factor(
-            "rope_base", "10000", "15000",
+            "rope_base", {"10000": ("rope_base=10000",), "15000": ("rope_base=15000",)},
             "At a high learning rate, is the loss lower with a rotary base of 15,000 than with 10,000?",
         ),
     ),

@@ -59,7 +59,7 @@ class Lab:
         return CliRunner().invoke(command, [NAME, *words[1:]], obj=str(self.space.folder))
 
     def write(self, text: str = GOOD, report: str = "") -> None:
-        text = text.format(baseline=self.factor.baseline, new=self.factor.new)
+        text = text.format(baseline=self.factor.baseline, new=self.factor.others[0])
         (self.folder / "claim.toml").write_text(text)
         if report:
             (self.folder / "report.md").write_text(report)
@@ -270,7 +270,7 @@ def test_the_interval_is_that_of_student() -> None:
 
 
 def test_no_two_learners_need_have_the_same_question(tmp_path: Path, trained: list[str]) -> None:
-    factors = {Lab(tmp_path / str(number)).factor.setting for number in range(12)}
+    factors = {Lab(tmp_path / str(number)).factor.name for number in range(12)}
     assert len(factors) == 2  # by chance, one of 2,048 times not
 
 
