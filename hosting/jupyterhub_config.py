@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
-c = get_config()  # type: ignore[name-defined]  # noqa: F821  JupyterHub defines it
+c = get_config()  # noqa: F821  JupyterHub defines it
 
 # ---- What differs from hub to hub. Each value can also be set in the environment.
 WAY = os.environ.get("HUB_WAY", "try")

@@ -147,7 +147,9 @@ class Guard:
         if matches(f"{self._front.prefix}/{first}", self._keys.path) and self._has_cookie(headers):
             return None
         if self._front.is_proxy and not writes and "text/html" in headers.get("accept", ""):
-            return self._admit(scope, without_start(inner), query)  # also a link to a page, and that of an earlier start
+            return self._admit(
+                scope, without_start(inner), query
+            )  # also a link to a page, and that of an earlier start
         where = (
             "from Jupyter's launcher"
             if self._front.is_proxy

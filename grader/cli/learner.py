@@ -20,6 +20,7 @@ from grader.cli import (
     editors,
     explore,
     grading,
+    hand_in,
     hunt,
     play,
     practice,
@@ -49,6 +50,7 @@ class Grade(Commands):
             "show",
             "predict",
             "problem",
+            "hand-in",
             "test-out",
             "task",
             "watch",
@@ -272,6 +274,7 @@ def doctor(folder: str | None) -> None:
 
 for command in (
     *grading.COMMANDS,
+    *hand_in.COMMANDS,
     *task.COMMANDS,
     *progress.COMMANDS,
     *watch.COMMANDS,
