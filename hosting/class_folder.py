@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from commandline.errors import UsageError
 from grader.batch import deadlines
 from grader.batch.deadlines import Deadlines
 from grader.batch.identity import Directory
 from grader.batch.records import Person
-from grader.batch.results import DATABASE, Results
+from grader.batch.results import Results
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,14 @@ class ClassFolder:
 
     @contextlib.contextmanager
     def stored(self) -> Iterator[Results | None]:
-        """Yields the results to read; None if there are none yet."""
-        if not (self.results / DATABASE).is_file():
+        """Yields the results to read; None if there are none that can be read: the first batch may be making them. If
+        it is a lasting error, a batch says what it is."""
+        try:
+            stored = Results(self.results)
+        except UsageError:
             yield None
             return
-        with contextlib.closing(Results(self.results)) as stored:
+        with contextlib.closing(stored):
             yield stored
 
     def person(self, learner: str) -> Person:

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,14 +49,14 @@ class Grading:
                 if waiting:
                     await self._batch(waiting)
                     failed = bool(await asyncio.to_thread(self.waiting)) and not self._woken.is_set()
-            except (CommandError, OSError) as error:
+            except (CommandError, OSError, sqlite3.Error) as error:
                 _log.error("the gradings wait: %s", error)
                 failed = True
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), AGAIN if failed else None)
 
     def waiting(self) -> list[HandIn]:
-        """Returns the attempts without a result. Raises CommandError if the results cannot be read."""
+        """Returns the attempts without a result."""
         with self._of.stored() as stored:
             graded = stored.submitted() if stored else set()
         return [one for one in self._inbox.all() if (one.problem, one.received.isoformat()) not in graded]
