@@ -15,6 +15,7 @@ FOLDER = Path(os.environ.get("HUB_FOLDER", "hub")).resolve()
 ADDRESS = os.environ.get("HUB_ADDRESS", "http://127.0.0.1:8000")  # below which the proxy answers
 PORT = int(os.environ.get("HUB_SERVICE_PORT", "10101"))  # of the service that learners hand in to
 USER = os.environ.get("HUB_SERVICE_USER", "" if WAY == "try" else "gpt-kata")  # whom that service runs as
+PROGRAMS = Path(os.environ.get("HUB_PROGRAMS", Path(sys.executable).parent))  # of the environment for learners
 IMAGE = os.environ.get("HUB_IMAGE", "gpt-kata-learner")
 
 # ---- Who signs in, and where the learners' servers run.
@@ -24,7 +25,12 @@ authenticator, spawner = {
     "systemd": ("native", "systemd"),  # a user and limits for each server, made by systemd
     "docker": ("native", "docker"),  # a container for each server
 }[WAY]
-FOLDER.mkdir(mode=0o711, parents=True, exist_ok=True)
+os.umask(0o077)  # what the hub and the servers write is for their own user
+CLASS = FOLDER / "class"
+CLASS.mkdir(parents=True, exist_ok=True)
+FOLDER.chmod(0o711)  # the service reaches its folder through it
+if USER:
+    shutil.chown(CLASS, USER)
 c.JupyterHub.authenticator_class = authenticator
 c.JupyterHub.spawner_class = spawner
 c.Authenticator.allowed_users = {*LEARNERS, *TEACHERS}
@@ -32,13 +38,14 @@ c.Authenticator.admin_users = set(TEACHERS)
 c.JupyterHub.bind_url = ADDRESS
 c.JupyterHub.db_url = f"sqlite:///{FOLDER}/jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = f"{FOLDER}/cookie_secret"
+c.JupyterHub.cleanup_servers = WAY == "try"  # elsewhere, servers survive a restart of the hub
 c.ConfigurableHTTPProxy.pid_file = f"{FOLDER}/proxy.pid"
 c.NativeAuthenticator.check_common_password = True
 c.NativeAuthenticator.allowed_failed_logins = 5
 
 # ---- A learner's server: the studio.
 c.Spawner.default_url = "/gpt-kata/"
-c.Spawner.cmd = [shutil.which("jupyterhub-singleuser", path=Path(sys.executable).parent) or "jupyterhub-singleuser"]
+c.Spawner.cmd = ["jupyterhub-singleuser" if WAY == "docker" else str(PROGRAMS / "jupyterhub-singleuser")]
 c.Spawner.args = ["--allow-root"] if WAY == "try" and os.geteuid() == 0 else []
 c.Spawner.environment = {"GPT_KATA_HAND_IN": f"{ADDRESS}/services/hand-in/"}
 c.Spawner.mem_limit, c.Spawner.cpu_limit = "2G", 2.0  # where the way can limit: systemd and docker
@@ -47,7 +54,6 @@ c.SimpleLocalProcessSpawner.home_dir_template = f"{FOLDER}/homes/{{username}}"
 c.SystemdSpawner.dynamic_users = True
 c.SystemdSpawner.isolate_tmp = c.SystemdSpawner.isolate_devices = True
 c.DockerSpawner.image = IMAGE
-c.DockerSpawner.cmd = ["jupyterhub-singleuser"]
 c.DockerSpawner.remove = True
 c.DockerSpawner.volumes = {"gpt-kata-{username}": "/home/learner"}
 if WAY == "docker":
@@ -59,7 +65,7 @@ c.JupyterHub.services = [
     {
         "name": "hand-in",
         "url": f"http://127.0.0.1:{PORT}",
-        "command": [sys.executable, "-P", "-m", "hosting", str(FOLDER / "class")],
+        "command": [sys.executable, "-P", "-m", "hosting", str(CLASS)],
         **({"user": USER} if USER else {}),
     },
 ]
