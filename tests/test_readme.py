@@ -58,7 +58,8 @@ def test_the_table_of_the_parts_names_their_problems():
 
 
 @pytest.mark.parametrize(
-    ("package", "page"), [("grader", "design.md"), ("harness", "harness-design.md"), ("studio", "studio.md")]
+    ("package", "page"),
+    [("grader", "design.md"), ("harness", "harness-design.md"), ("hosting", "hosting.md"), ("studio", "studio.md")],
 )
 def test_the_table_of_modules_is_complete_and_true(package: str, page: str):
     listed = set()

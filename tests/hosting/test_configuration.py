@@ -74,7 +74,7 @@ def test_the_service_is_another_user_wherever_servers_are_apart(tmp_path: Path, 
 
 def test_the_page_explains_every_setting():
     page = (ROOT / "docs" / "hosting.md").read_text()
-    settings = re.findall(r"^c\.(\w+\.\w+)", CONFIG, re.MULTILINE) + re.findall(r"(HUB_\w+)", CONFIG)
+    settings = re.findall(r"^(c\.\w+\.\w+)", CONFIG, re.MULTILINE) + re.findall(r"(HUB_\w+)", CONFIG)
     assert [name for name in settings if f"`{name}`" not in page] == []
 
 
