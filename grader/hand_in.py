@@ -26,6 +26,8 @@ FOLDER = ".handing-in"  # in the workspace: what has not arrived
 _PATIENCE = 20.0  # seconds
 _LONGEST_ANSWER = 16 << 20  # bytes
 _MOST_KEPT = 16 << 20  # bytes of a file
+_REFUSED = (400, 413, 429)  # statuses of an attempt that would be refused again; others can change
+_SILENT = "The service of your class does not answer."
 KEPT = "Your file is kept in your workspace, and an open studio sends it as soon as it can."
 
 
@@ -56,30 +58,31 @@ class Service:
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         place = urlsplit(self.address)
-        if place.scheme not in ("http", "https") or not place.hostname:
-            raise UsageError(f"{ADDRESS}={self.address} is not the address of a service; ask who runs the hub.")
         kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
         headers = {"Authorization": f"token {self.token}", "Content-Type": "application/json"}
         try:
-            with contextlib.closing(kind(place.hostname, place.port, timeout=_PATIENCE)) as connection:
+            with contextlib.closing(kind(place.hostname or "", place.port, timeout=_PATIENCE)) as connection:
                 text = None if body is None else json.dumps(body)
                 connection.request(method, f"{place.path.rstrip('/')}/{path}", text, headers)
                 answer = connection.getresponse()
                 status, read = answer.status, answer.read(_LONGEST_ANSWER)
             said = json.loads(read)
         except (OSError, http.client.HTTPException, ValueError):
-            raise NotArrivedError("The service of your class does not answer.") from None
+            raise NotArrivedError(_SILENT) from None
         if status == 200:
             return said
         words = said.get("error") if isinstance(said, dict) else None
-        if status >= 500 or not isinstance(words, str):
-            raise NotArrivedError(words if isinstance(words, str) else "The service of your class does not answer.")
-        raise UsageError(words)
+        if status in _REFUSED and isinstance(words, str):
+            raise UsageError(words)
+        raise NotArrivedError(words if isinstance(words, str) else _SILENT)
 
 
 def service() -> Service | None:
-    """Returns the service to hand in to; None if this is no learner's server of a hub."""
+    """Returns the service to hand in to; None if this is no learner's server of a hub. Raises UsageError if the
+    environment has an address that is none."""
     address, token = os.environ.get(ADDRESS, ""), os.environ.get(TOKEN, "")
+    if address and not address.startswith(("http://", "https://")):
+        raise UsageError(f"{ADDRESS}={address} is not the address of a service; ask who runs the hub.")
     return Service(address, token) if address and token else None
 
 
