@@ -1,6 +1,7 @@
-"""The service that learners hand in to: `PUT attempts/ID` hands in, `GET attempts?problem=NAME` tells what came of it.
+"""The service that learners hand in to: `PUT attempts/ID` hands in, `GET attempts?problem=NAME` returns the results.
 
-A request carries a token of the Hub, which names the user. Nothing in the request can name another one.
+A request carries a token of the Hub, which names the user. Nothing in the request can name another one. Teachers have a
+page, for which their browsers sign in at the Hub.
 """
 
 import asyncio
@@ -27,16 +28,17 @@ from grader.batch.deadlines import Deadlines
 from grader.batch.hand_ins import HandIn
 from grader.course import catalog
 from grader.judge.submission import MAX_SIZE
-from hosting import told
+from hosting import teachers, told
 from hosting.class_folder import ClassFolder, Dates
 from hosting.grading import Grading
 from hosting.inbox import Inbox
+from hosting.teachers import Sessions, SignIn, User
 
 LARGEST_BODY = 4 << 20  # bytes
 _TOKEN = re.compile(r"(?:token|bearer) +(\S+)", re.IGNORECASE)
 
-# Returns the user of the Hub whom a token names, empty if it names none who may hand in. Raises HTTPException.
-Identify = Callable[[str], Awaitable[str]]
+# Returns the user of the Hub whom a token names; None if it names none who may use the service. Raises HTTPException.
+Identify = Callable[[str], Awaitable[User | None]]
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,19 @@ class Service:
     inbox: Inbox
     grading: Grading
     identify: Identify
+    sessions: Sessions
 
 
-def application(of: ClassFolder, identify: Identify, prefix: str = "/", options: Sequence[str] = ()) -> Starlette:
+def application(
+    of: ClassFolder, identify: Identify, sign_in: SignIn, prefix: str = "/", options: Sequence[str] = ()
+) -> Starlette:
     """Returns the service as an ASGI application below the prefix. It grades, with these options of `grade batch`."""
-    inbox = Inbox(of.hand_ins)
+    inbox, sessions = Inbox(of.hand_ins), Sessions(sign_in, prefix)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         grading = Grading(of, inbox, options)
-        app.state.service = Service(of, inbox, grading, identify)
+        app.state.service = Service(of, inbox, grading, identify, sessions)
         task = asyncio.create_task(grading.run())
         try:
             yield
@@ -65,6 +70,9 @@ def application(of: ClassFolder, identify: Identify, prefix: str = "/", options:
             await asyncio.gather(task, return_exceptions=True)
 
     routes = [
+        Route("/", class_page),
+        Route("/files/{name}", class_file),
+        Route("/oauth_callback", signed_in),
         Route("/attempts", attempts),
         Route("/attempts/{id}", hand_in, methods=["PUT"]),
     ]
@@ -90,6 +98,38 @@ async def attempts(request: Request) -> Response:
         raise HTTPException(404, "There is no such problem in this course.")
     dates = await run_in_threadpool(service.of.dates, user)
     return JSONResponse(await run_in_threadpool(told.attempts, service.of, service.inbox, user, problem, dates))
+
+
+async def class_page(request: Request) -> Response:
+    """Returns the page for teachers, or sends the browser to the Hub to sign in."""
+    service = _service(request)
+    user = await _signed_in(request)
+    if user is None:
+        return service.sessions.begin(request)
+    _require_teacher(user)
+    return await teachers.page(service.of, service.inbox, await run_in_threadpool(service.grading.waiting))
+
+
+async def class_file(request: Request) -> Response:
+    """Returns a file of the results, for teachers."""
+    _require_teacher(await _signed_in(request))
+    return await run_in_threadpool(teachers.file, _service(request).of, request.path_params["name"])
+
+
+async def signed_in(request: Request) -> Response:
+    """Takes a browser that comes back from the Hub."""
+    return await _service(request).sessions.finish(request)
+
+
+async def _signed_in(request: Request) -> User | None:
+    service = _service(request)
+    token = service.sessions.token(request)
+    return await service.identify(token) if token else None
+
+
+def _require_teacher(user: User | None) -> None:
+    if user is None or not user.is_teacher:
+        raise HTTPException(403, "This page is for teachers.")
 
 
 def _receive(service: Service, user: str, problem: str, attempt_id: str, files: dict[str, str]) -> dict[str, Any]:
@@ -137,10 +177,10 @@ async def _body(request: Request) -> bytes:
 async def _user(request: Request) -> str:
     """Returns the user of the Hub whom the token names. Raises HTTPException 403 if there is none."""
     match = _TOKEN.fullmatch(request.headers.get("authorization", ""))
-    user = await _service(request).identify(match[1]) if match else ""
-    if not user:
+    user = await _service(request).identify(match[1]) if match else None
+    if user is None:
         raise HTTPException(403, "Hand in from your own server on the hub.")
-    return user
+    return user.name
 
 
 def _service(request: Request) -> Service:

@@ -45,7 +45,6 @@ c.JupyterHub.db_url = f"sqlite:///{FOLDER}/jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = f"{FOLDER}/cookie_secret"
 c.JupyterHub.cleanup_servers = WAY == "try"  # elsewhere, servers survive a restart of the hub
 c.ConfigurableHTTPProxy.pid_file = f"{FOLDER}/proxy.pid"
-c.NativeAuthenticator.check_common_password = True
 c.NativeAuthenticator.minimum_password_length = 8
 c.NativeAuthenticator.allowed_failed_logins = 5
 
@@ -72,6 +71,7 @@ c.JupyterHub.services = [
         "url": f"http://{INSIDE}:{PORT}",
         "command": [sys.executable, "-P", "-m", "hosting", str(CLASS)],
         **({"user": USER} if USER else {}),
+        "oauth_no_confirm": True,
     },
 ]
 c.JupyterHub.load_roles = [

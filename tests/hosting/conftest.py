@@ -17,13 +17,23 @@ from grader.course.workspace import Workspace
 from grader.hand_in import Outbox, Service
 from hosting import app
 from hosting.class_folder import ClassFolder
+from hosting.teachers import User
 
 PREFIX = "/services/hand-in/"
-USERS = {"token-of-ada": "ada", "token-of-bob": "bob"}
+USERS = {f"token-of-{name}": User(name, name == "teacher") for name in ("ada", "bob", "teacher")}
 
 
-async def identify(token: str) -> str:
-    return USERS.get(token, "")
+async def identify(token: str) -> User | None:
+    return USERS.get(token)
+
+
+class SignIn:
+    """A Hub where a browser signs in as somebody, and comes back with the code `code-of-SOMEBODY`."""
+
+    login_url = "http://hub.example/hub/api/oauth2/authorize?client_id=service-hand-in"
+
+    async def token(self, code: str) -> str:
+        return code.replace("code", "token")
 
 
 class Hub:
@@ -37,7 +47,7 @@ class Hub:
             self.port = sock.getsockname()[1]
 
     def start(self) -> None:
-        self.app = app.application(self.of, identify, PREFIX, self.options)
+        self.app = app.application(self.of, identify, SignIn(), PREFIX, self.options)
         config = uvicorn.Config(self.app, port=self.port, log_level="critical", ws="none")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()))

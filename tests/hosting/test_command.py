@@ -81,6 +81,7 @@ def test_a_token_that_is_over_loses_nothing(hub: Hub, grade: Callable[..., Resul
 
 USERS = {
     "of-ada": {"kind": "user", "name": "ada", "scopes": ["access:services!service=hand-in"]},
+    "of-teacher": {"kind": "user", "name": "teacher", "admin": True, "scopes": ["access:services"]},
     "of-a-page": {"kind": "user", "name": "ada", "scopes": ["access:servers!server=ada/"]},
     "of-another-service": {"kind": "service", "name": "bob", "scopes": ["access:services"]},
 }
@@ -114,15 +115,15 @@ def hub_api() -> Iterator[str]:
 
 def test_the_hub_says_whose_token_it_is(hub_api: str):
     auth = pytest.importorskip("jupyterhub.services.auth")
-    from hosting.__main__ import _identify
+    from hosting.__main__ import identify
 
-    hub = auth.HubAuth(api_url=hub_api, api_token="of-the-service", access_scopes={"access:services!service=hand-in"})
+    hub = auth.HubOAuth(api_url=hub_api, api_token="of-the-service", access_scopes={"access:services!service=hand-in"})
 
-    async def ask() -> list[str]:
-        identify = _identify(hub)
-        found = [await identify(token) for token in (*USERS, "of-nobody")]
+    async def ask() -> list[object]:
+        user_of = identify(hub)
+        found = [await user_of(token) for token in (*USERS, "of-nobody")]
         with pytest.raises(HTTPException, match=r"The Hub does not answer\."):
-            await identify("of-trouble")
+            await user_of("of-trouble")
         return found
 
-    assert asyncio.run(ask()) == ["ada", "", "", ""]
+    assert asyncio.run(ask()) == [("ada", False), ("teacher", True), None, None, None]

@@ -28,6 +28,7 @@ from tests.studio.conftest import browser  # noqa: F401  a fixture
 
 PROXY = "configurable-http-proxy"
 PASSWORD = "a-password-of-tests"
+TEACHERS_PASSWORD = "another-password-of-tests-for-teachers"
 USERS = {"ada": 61001, "bob": 61002, "gpt-kata": 61003}
 RIGHT = (ROOT / "solutions" / "p01_token_embedding.py").read_text()
 SECONDS = 120
@@ -43,6 +44,7 @@ CONFIG = f"""
 load_subconfig({str(ROOT / "hosting" / "jupyterhub_config.py")!r})
 c.JupyterHub.authenticator_class = "shared-password"
 c.SharedPasswordAuthenticator.user_password = {PASSWORD!r}
+c.SharedPasswordAuthenticator.admin_password = {TEACHERS_PASSWORD!r}
 c.JupyterHub.hub_port = HUB_PORT
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:API_PORT"
 c.Spawner.environment["PYTHONPATH"] = {str(ROOT)!r}
@@ -163,10 +165,14 @@ def contexts(browser: Browser) -> Iterator[list[BrowserContext]]:  # noqa: F811
 def sign_in(hub: Hub, page: Page, user: str) -> None:
     """Follows the link to a problem that a course page has, through sign-in and spawn."""
     page.goto(f"{hub.origin}/hub/user-redirect/gpt-kata/problems/01")
-    page.locator("#username_input").fill(user)
-    page.locator("#password_input").fill(PASSWORD)
-    page.locator("#login_submit").click()
+    fill_in(page, user, PASSWORD)
     page.wait_for_url(f"{hub.origin}/user/{user}/gpt-kata/~*/problems/01", timeout=SECONDS * 1000)
+
+
+def fill_in(page: Page, user: str, password: str) -> None:
+    page.locator("#username_input").fill(user)
+    page.locator("#password_input").fill(password)
+    page.locator("#login_submit").click()
 
 
 def server_of(user: str) -> psutil.Process:
@@ -183,7 +189,7 @@ def as_user(user: str, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*drop, *command], capture_output=True, text=True, check=False)
 
 
-def test_two_learners_from_a_link_to_a_verdict(hub: Hub, contexts: list[BrowserContext]):
+def test_two_learners_from_a_link_to_a_verdict(hub: Hub, browser: Browser, contexts: list[BrowserContext]):  # noqa: F811
     pages = [context.new_page() for context in contexts]
     texts = [RIGHT, f"{RIGHT}\nmine = 2\n"]
     for page, user, text in zip(pages, ("ada", "bob"), texts, strict=True):
@@ -196,6 +202,18 @@ def test_two_learners_from_a_link_to_a_verdict(hub: Hub, contexts: list[BrowserC
     pattern = "*/p01_token_embedding/*/p01_token_embedding.py"
     handed_in = {path.parts[-4]: path.read_text() for path in hub.hub_folder.glob(f"class/hand-ins/{pattern}")}
     assert handed_in == dict(zip(("ada", "bob"), texts, strict=True))
+    # The teacher signs in for the page of the service, which learners do not see.
+    learner = contexts[0].new_page()
+    refused = learner.goto(f"{hub.origin}/services/hand-in/")
+    assert refused is not None
+    assert refused.status == 403
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{hub.origin}/services/hand-in/")
+        fill_in(page, "teacher", TEACHERS_PASSWORD)
+        expect(page.get_by_text("2 attempts of 2 learners; 0 not graded yet.")).to_be_visible()
+        page.get_by_role("link", name="summary.html").click()
+        expect(page.get_by_text("ada").first).to_be_visible()
     # A restart of the hub costs nobody an edit.
     servers = [server_of(user).pid for user in ("ada", "bob")]
     hub.stop()

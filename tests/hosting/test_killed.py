@@ -22,11 +22,12 @@ import sys, uvicorn
 from pathlib import Path
 from hosting import app
 from hosting.class_folder import ClassFolder
+from hosting.teachers import User
 
 async def identify(token):
-    return token
+    return User(token)
 
-service = app.application(ClassFolder(Path(sys.argv[1])), identify, sys.argv[3], ("--jobs", "none"))
+service = app.application(ClassFolder(Path(sys.argv[1])), identify, None, sys.argv[3], ("--jobs", "none"))
 uvicorn.run(service, port=int(sys.argv[2]), log_level="critical", ws="none")
 """
 
