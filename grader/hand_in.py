@@ -132,8 +132,8 @@ class Outbox:
             yield sent
 
     def _attempts(self) -> list[tuple[Path, dict[str, Any]]]:
-        """Returns the files of the attempts, the oldest first, with their content. Skips what is no attempt at a
-        problem of this course."""
+        """Returns the files of the attempts, the oldest first, with their content. Skips files that
+        hold no attempt at a problem of this course."""
         paths = [(path.stat().st_mtime_ns, path) for path in self._folder.glob("*.json")]
         read = [(path, _read(path)) for _, path in sorted(paths)]
         return [(path, attempt) for path, attempt in read if attempt.get("problem") in catalog.names()]

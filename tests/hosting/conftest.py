@@ -69,7 +69,7 @@ class Hub:
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
-    """The service of a class, which grades nothing: there is no results folder that a batch could write."""
+    """The service of a class, which grades nothing: each batch ends with a usage error."""
     hub = Hub(tmp_path / "class")
     hub.of.folder.mkdir()
     hub.options = ("--jobs", "none")  # a usage error, which ends a batch at once

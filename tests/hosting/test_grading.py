@@ -1,4 +1,4 @@
-"""The gradings of what was handed in: by `grade batch`, each attempt once, and told as the teacher's rules say."""
+"""The gradings of what was handed in: by `grade batch`, each attempt once, and shown as the teacher's rules say."""
 
 import time
 from collections.abc import Callable, Iterator
