@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import signal
-import sqlite3
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,23 +48,26 @@ class Grading:
                 if waiting:
                     await self._batch(waiting)
                     failed = bool(await asyncio.to_thread(self.waiting)) and not self._woken.is_set()
-            except (CommandError, OSError, sqlite3.Error) as error:
+            except CommandError as error:
                 _log.error("the gradings wait: %s", error)
+                failed = True
+            except Exception:  # whatever it is, what is handed in later is graded
+                _log.exception("the gradings wait")
                 failed = True
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), AGAIN if failed else None)
 
     def waiting(self) -> list[HandIn]:
-        """Returns the attempts without a result."""
+        """Returns the attempts without a result. No two attempts have the same time."""
         with self._of.stored() as stored:
-            graded = stored.submitted() if stored else set()
-        return [one for one in self._inbox.all() if (one.problem, one.received.isoformat()) not in graded]
+            graded = stored.times() if stored else set()
+        return [one for one in self._inbox.all() if one.received.isoformat() not in graded]
 
     async def _batch(self, waiting: Sequence[HandIn]) -> None:
         submissions = self._of.folder / _SUBMISSIONS
         shutil.rmtree(submissions, ignore_errors=True)  # of a service that was killed
         try:
-            _link(self._inbox.folder, submissions, waiting)
+            _copy(self._inbox.folder, submissions, waiting)
             with self._of.log.open("ab") as log:
                 process = await asyncio.create_subprocess_exec(
                     *self._command(submissions, waiting),
@@ -97,12 +99,12 @@ class Grading:
         ]
 
 
-def _link(inbox: Path, target: Path, waiting: Sequence[HandIn]) -> None:
-    """Makes a folder of these attempts for `grade batch`: with the same files, not copies."""
+def _copy(inbox: Path, target: Path, waiting: Sequence[HandIn]) -> None:
+    """Makes a folder with copies of these attempts for `grade batch`."""
     target.mkdir()
     (target / hand_ins.MARK).touch()
     for one in waiting:
-        shutil.copytree(inbox / one.folder, target / one.folder, copy_function=os.link)
+        shutil.copytree(inbox / one.folder, target / one.folder)
 
 
 def _environment() -> dict[str, str]:

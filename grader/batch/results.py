@@ -199,9 +199,9 @@ class Results:
         row = self._database.execute(f"select * from records where {OF_SLOT}", (learner, problem)).fetchone()
         return _record(row).redacted() if row else None
 
-    def submitted(self) -> set[tuple[str, str]]:
-        """Returns the problem and the time of each submission that is stored."""
-        return set(map(tuple, self._database.execute("select problem, submitted from attempts where attempt != ''")))
+    def times(self) -> set[str]:
+        """Returns the times of all stored submissions."""
+        return {time for (time,) in self._database.execute("select submitted from attempts where attempt != ''")}
 
 
 def _record(row: sqlite3.Row) -> Record:

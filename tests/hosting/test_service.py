@@ -13,6 +13,8 @@ import pytest
 from commandline.errors import UsageError
 from grader.batch import hand_ins, intake
 from grader.batch.faults import Faults
+from grader.batch.records import Person
+from grader.batch.store import Store
 from grader.course import catalog
 from grader.course.workspace import Workspace
 from grader.hand_in import NotArrivedError, Outbox
@@ -21,6 +23,7 @@ from tests.hosting.conftest import PREFIX, Hub, hand_in, times
 
 pytestmark = pytest.mark.fast
 
+LEARNERS = ("ada", "bob")
 P1, P3 = "p01_token_embedding", "p03_causal_mha"
 Spaces = Callable[[str], Workspace]
 
@@ -69,6 +72,16 @@ def test_a_late_attempt_and_one_after_the_problem_closed(hub: Hub, workspace: Sp
     (closed,) = hand_in(workspace("ada"), hub.service("ada"), "02", "x = 1")
     assert late.endswith("(UTC). It is late.")
     assert closed.endswith("(UTC). The problem has closed.")
+
+
+def test_the_dates_are_those_of_the_learners_section(hub: Hub, workspace: Spaces):
+    """The roster gives bob another name, which is the name of a user of the hub, too."""
+    store = Store(hub.of.results)
+    store.remember_intake([Person("Ada (a1)", ("a1", "ada"), (), "A"), Person("ada", ("b1", "bob"), (), "B")], [])
+    store.close()
+    hub.of.deadlines.write_text("due: {01: {A: 2099-01-01, B: 2099-02-02}}\nextensions: {b1: 1 day}\n")
+    due = [hand_in(workspace(user), hub.service(user), "01", "x = 1")[0].partition(", due ")[2] for user in LEARNERS]
+    assert [text[:10] for text in due] == ["2099-01-01", "2099-02-03"]
 
 
 def test_imported_modules_come_with_the_file(hub: Hub, workspace: Spaces):
