@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from studio.keys import Keys, matches
+from studio.keys import Keys, matches, without_start
 
 LARGEST_BODY = 2 << 20  # bytes; a file of a problem has at most half of that, and JSON escapes some of it
 RENEWAL = "/renewal"  # the path at which an open page gets the secrets of a new start
@@ -143,11 +143,13 @@ class Guard:
         offered = next((value for name, value in query if name == "token"), "")
         if matches(offered, self._keys.token) and not writes:
             return self._admit(scope, inner, query)
-        first, _, rest = inner[1:].partition("/")
+        first, _, _ = inner[1:].partition("/")
         if matches(f"{self._front.prefix}/{first}", self._keys.path) and self._has_cookie(headers):
             return None
         if self._front.is_proxy and not writes and "text/html" in headers.get("accept", ""):
-            return self._admit(scope, rest, query)  # the first part, if there is one, is the path of an earlier start
+            return self._admit(
+                scope, without_start(inner), query
+            )  # also a link to a page, and that of an earlier start
         where = (
             "from Jupyter's launcher"
             if self._front.is_proxy

@@ -21,10 +21,15 @@ from commandline.folders import cache_folder
 
 _STARTS = 8  # on one port, whose pages are still known
 _LENGTH = 43  # characters of a key
+_START = "~"  # begins the part of an address that is new at each start; no page's own path begins with it
 
 
 def _secret() -> str:
     return secrets.token_urlsafe(32)
+
+
+def _path(prefix: str = "") -> str:
+    return f"{prefix}/{_START}{secrets.token_urlsafe(16)}"
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Keys:
 
     former: tuple[str, ...] = ()
     token: str = field(default_factory=_secret)
-    path: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(16)}")
+    path: str = field(default_factory=_path)
     cookie: str = field(default_factory=_secret)
     renewal: str = field(default_factory=_secret)
     challenge: str = field(default_factory=_secret)
@@ -69,13 +74,19 @@ def matches(offered: str, secret: str) -> bool:
     return hmac.compare_digest(offered.encode(), secret.encode())
 
 
+def without_start(path: str) -> str:
+    """Returns the path of a page, without the part that was new at this start or an earlier one."""
+    first, _, rest = path.lstrip("/").partition("/")
+    return rest if first.startswith(_START) else path
+
+
 def new(place: str, prefix: str = "") -> Keys:
     """Returns keys for a start on a port, or at another place, below a prefix.
 
     Stores their renewal key in the cache folder for the next start there, if there is a cache folder.
     """
     path = cache_folder("GRADE_STUDIO", "studio") / f"renewal-{place}"
-    keys = Keys(_former(path), path=f"{prefix}/{secrets.token_urlsafe(16)}")
+    keys = Keys(_former(path), path=_path(prefix))
     with contextlib.suppress(OSError):  # without a cache folder, no page survives a restart
         path.parent.mkdir(parents=True, exist_ok=True)
         write_private(path, "\n".join((keys.renewal, *keys.former)))

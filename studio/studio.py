@@ -13,12 +13,14 @@ from commandline.errors import CommandError
 from commandline.problem_name import ProblemName
 from grader.course import catalog
 from grader.course.workspace import Workspace
+from grader.hand_in import service
 from grader.judge import submission
 from grader.problem import Problem
 from studio import attempt_files, plays
 from studio.costs import Costs
 from studio.events import Events
 from studio.grading import Grading
+from studio.hand_ins import HandIns
 from studio.history import History
 from studio.plays import Plays
 from studio.trials import Trials
@@ -37,6 +39,8 @@ class Studio:
         self.plays = Plays(space, self.grading.resident, self.history, self.events, runs)
         self.trials = Trials(space)
         self.costs = Costs(space, self.grading.resident)
+        to = service()
+        self.hand_ins = HandIns(space, to, self.events) if to else None
         self._saving = threading.Lock()
 
     @contextlib.asynccontextmanager
@@ -58,7 +62,7 @@ class Studio:
 
     def _background(self, stop: asyncio.Event) -> list[Coroutine[Any, Any, None]]:
         """Returns the background tasks of the studio."""
-        return [self._watch(stop)]
+        return [self._watch(stop), *([self.hand_ins.keep_trying()] if self.hand_ins else [])]
 
     def _closers(self) -> list[Callable[[], None]]:
         """Returns the functions that end the processes that the studio has started."""

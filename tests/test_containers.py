@@ -29,7 +29,7 @@ def test_the_image_has_what_its_installation_needs():
     needed = {path.resolve() for folder in data for path in (folder, *folder.iterdir())}  # some are links
     assert {str(path.relative_to(ROOT)) for path in needed} <= names
     assert names >= {"pyproject.toml", PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]}
-    extras = re.findall(r"\.\[(\w+)\]", CONTAINERFILE)
+    extras = [name for names in re.findall(r"\.\[([\w,]+)\]", CONTAINERFILE) for name in names.split(",")]
     assert extras
     assert set(extras) <= set(PROJECT["project"]["optional-dependencies"])
 

@@ -13,6 +13,7 @@ from commandline.text import one_line
 from grader.batch import archive, recognize, similarity
 from grader.batch.archive import File, RefusedFileError
 from grader.batch.exports import Learner, SubmittedFile
+from grader.batch.hand_ins import HandIn
 from grader.batch.recognize import SUFFIXES, Candidate, Choice, choose
 from grader.course import catalog, imports
 from grader.judge import submission
@@ -91,13 +92,23 @@ def _of_learner(
     name: str, listed: Sequence[SubmittedFile], problems: Sequence[Problem]
 ) -> tuple[list[IntakeItem], list[UnusedFile]]:
     """Returns the items of a learner, and the unused files. The files of each group are kept apart from the learner's
-    own."""
+    own, and those of each attempt from others."""
     items, unused = list[IntakeItem](), list[UnusedFile]()
-    for members in sorted({item.members for item in listed}) or [""]:
-        own, left = _LearnerFiles(name, [item for item in listed if item.members == members]).items(problems)
+    parts: dict[tuple[str, HandIn | None], list[SubmittedFile]] = {} if listed else {("", None): []}
+    for item in listed:
+        parts.setdefault((item.members, item.hand_in), []).append(item)
+    for (members, hand_in), files in sorted(parts.items(), key=lambda part: part[0][0]):
+        meant = _problem_of(hand_in) if hand_in else ""
+        wanted = [problem for problem in problems if problem.name == meant] if hand_in else problems
+        own, left = _LearnerFiles(name, files).items(wanted)
         items += [replace(item, members=members) for item in own]
         unused += left
     return items, unused
+
+
+def _problem_of(hand_in: HandIn) -> str:
+    """Returns the present name of the problem that an attempt was handed in for."""
+    return recognize.present_name(hand_in.problem) or hand_in.problem
 
 
 def recognized(learner: Learner, of: Callable[[SubmittedFile], set[str]], most: int | None) -> list[str]:
@@ -115,7 +126,10 @@ def expanded(learner: Learner) -> list[SubmittedFile]:
 
 
 def named(item: SubmittedFile) -> set[str]:
-    """Returns the problem that a file's name means, if it means one."""
+    """Returns the problem that a file's name means, if it means one. Of an attempt, that is the problem that it was
+    handed in for, not one that it imports."""
+    if item.hand_in:
+        return {_problem_of(item.hand_in)} & set(catalog.names())
     candidate = recognize.by_name(item)
     return {candidate.problem} if candidate else set()
 

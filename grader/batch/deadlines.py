@@ -20,13 +20,16 @@ from commandline.problem_name import ProblemName
 from commandline.text import counted
 from grader.batch.records import folded
 from grader.course import catalog
+from grader.report.redacted import REVEALS, Reveal
 
 _DAY = timedelta(days=1)
 _UNITS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": _DAY, "week": timedelta(weeks=1)}
 _DURATION = re.compile(rf"(\d{{1,4}}) ({'|'.join(_UNITS)})s?")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?) ?%")
 _SEVERAL = re.compile(r" and |[,;]")  # between the sections that a roster names together
-_KEYS = ("timezone", "due", "grace", "late_days", "penalty", "extensions", "closes", "excused")
+_KEYS = ("timezone", "due", "grace", "late_days", "penalty", "extensions", "closes", "excused", "hand_in")
+_KEYS_OF_A_HUB = ("attempts_a_day", "before_due", "after_due", "counts")
+_MOST_A_DAY = 100  # attempts at one problem, unless a teacher says fewer
 _NOT_ACCEPTED = "not accepted, because it came after the problem closed"
 HUNTS = "hunts"  # the name of the sheets of hunts, in place of a problem's
 _EVERY = ""  # the key of what holds for all problems
@@ -77,6 +80,24 @@ class Settled:
 
 
 @dataclass(frozen=True)
+class Policy:
+    """How learners hand in to the service of a hub. The rest of `grade batch` does not read it.
+
+    Attributes:
+        attempts_a_day: The most attempts of a learner at a problem on one day of the deadlines' time zone.
+        before_due: How much of a result a learner reads until the due date, and where there is none; None means
+            nothing.
+        after_due: The same after the due date.
+        best: Whether the best attempt counts, not the last.
+    """
+
+    attempts_a_day: int = _MOST_A_DAY
+    before_due: Reveal | None = "advice"
+    after_due: Reveal | None = "advice"
+    best: bool = True
+
+
+@dataclass(frozen=True)
 class Deadlines:
     """The due and closing dates of problems, and the penalties for lateness. A problem that has closed accepts no
     submission.
@@ -93,6 +114,7 @@ class Deadlines:
         closes_in: The closing dates of sections that have their own.
         own_late_days: The late days of the learners who have another number than `late_days`.
         excused: By learner, the labels of the problems that do not count, where "" means all.
+        policy: How learners hand in to a hub.
     """
 
     timezone: tzinfo = UTC
@@ -106,6 +128,7 @@ class Deadlines:
     closes_in: Mapping[str, Dates] = field(default_factory=dict)
     own_late_days: Mapping[str, int] = field(default_factory=dict)
     excused: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    policy: Policy = field(default=Policy(), repr=False)  # it changes no mark
 
     @property
     def sections(self) -> set[str]:
@@ -356,9 +379,31 @@ def _deadlines(table: Any) -> Deadlines:
             learner: frozenset({_EVERY}) if value == _ALL else _labels(f"excused: {learner}", value)
             for learner, value in _by_learner(table, "excused", f"01-03, or {_ALL}")
         },
+        _policy(table.get("hand_in") or {}),
     )
     _require_due_before_closing(rules)
     return rules
+
+
+def _policy(table: Any) -> Policy:
+    """Returns the rules for handing in to a hub. Once a learner has read something, it is known: less cannot follow."""
+    if not isinstance(table, dict):
+        raise _InvalidError("hand_in: write settings below it, such as `attempts_a_day: 5`.")
+    if unknown := sorted(set(table) - set(_KEYS_OF_A_HUB)):
+        raise _InvalidError(f"hand_in: `{unknown[0]}` is not a setting; the settings are {', '.join(_KEYS_OF_A_HUB)}.")
+    a_day = _whole("hand_in: attempts_a_day", table.get("attempts_a_day", str(_MOST_A_DAY)))
+    levels = ("nothing", *REVEALS)
+    before, after = table.get("before_due", levels[-1]), table.get("after_due", levels[-1])
+    for key, level in (("before_due", before), ("after_due", after)):
+        if level not in levels:
+            raise _InvalidError(f"hand_in: {key}: {level} is not a level; the levels are {', '.join(levels)}.")
+    if levels.index(after) < levels.index(before):
+        raise _InvalidError(f"hand_in: after_due: {after} reveals less than before_due: {before}.")
+    counts = table.get("counts", "best")
+    if counts not in ("best", "last"):
+        raise _InvalidError(f"hand_in: counts: {counts} is not best or last.")
+    by_name: dict[str, Reveal | None] = {"nothing": None, **{level: level for level in REVEALS}}
+    return Policy(min(a_day, _MOST_A_DAY), by_name[before], by_name[after], counts == "best")
 
 
 def _require_due_before_closing(rules: Deadlines) -> None:

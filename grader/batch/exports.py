@@ -1,5 +1,5 @@
-"""The layouts in which submissions arrive: one folder per learner, or an unmodified Gradescope, Canvas or Moodle
-export."""
+"""The layouts in which submissions arrive: one folder per learner, what was handed in to a hub, or an unmodified
+Gradescope, Canvas or Moodle export."""
 
 import re
 from collections import Counter
@@ -12,7 +12,9 @@ from typing import Any
 import yaml
 
 from commandline.text import counted, one_line
+from grader.batch import hand_ins
 from grader.batch.archive import File, RefusedFileError, is_archive, without_suffix
+from grader.batch.hand_ins import HandIn
 from grader.judge.submission import MAX_SIZE
 
 FOLDERS = "folders"  # the layout of one folder per learner
@@ -46,11 +48,12 @@ class Stamp:
 @dataclass(frozen=True)
 class SubmittedFile:
     """A file of a learner, with the stamp of the export. `members` names the group that handed it in; empty for one
-    learner."""
+    learner. `hand_in` is the attempt that it belongs to, where each attempt is kept."""
 
     file: File
     stamp: Stamp = Stamp()
     members: str = ""
+    hand_in: HandIn | None = None
 
 
 @dataclass
@@ -80,7 +83,10 @@ def read(listed: list[File], *, archive: bool) -> Export:
     `archive`."""
     if archive:
         listed = _without_top_folder(listed)
-    metadata = next((file for file in listed if str(file.path) == _METADATA), None)
+    at_the_top = {str(file.path): file for file in listed if len(file.path.parts) == 1}
+    if hand_ins.MARK in at_the_top:
+        return _handed_in(listed)
+    metadata = at_the_top.get(_METADATA)
     return _gradescope(listed, metadata) if metadata else _by_name(listed)
 
 
@@ -134,6 +140,20 @@ def _by_name(listed: list[File]) -> Export:
     if any(name.endswith("anonymous") for name in layouts):
         notes.append("the export is anonymous, so marks are by anonymous id")
     return Export(" and ".join(sorted(layouts)), learners, notes, loose)
+
+
+def _handed_in(listed: list[File]) -> Export:
+    """Returns the attempts that the service of a hub has received."""
+    learners, loose = dict[str, Learner](), list[File]()
+    for file in listed:
+        hand_in = hand_ins.parse(file.path.parent)
+        if hand_in is None:
+            loose += [file] * (str(file.path) != hand_ins.MARK)
+            continue
+        name = one_line(hand_in.learner)
+        own = SubmittedFile(_inside(file), Stamp(hand_in.received), hand_in=hand_in)
+        learners.setdefault(name, Learner((name,))).files.append(own)
+    return Export("hub", learners, [], loose)
 
 
 def _inside(file: File) -> File:

@@ -192,14 +192,24 @@ class Results:
         only."""
         rows = self._database.execute("select * from records").fetchall()
         rows.sort(key=lambda row: (collated(row["learner"]), row["problem"]))
-        names = {field.name for field in fields(Record)} - {"source", "report", "excused"}
-        return [
-            Record(
-                **{name: row[name] for name in names}, source=json.loads(row["sources"]).get(row["problem"], ""),
-                report=decoded(row["report"]), excused=bool(row["excused"]),
-            )
-            for row in rows
-        ]  # fmt: skip
+        return [_record(row) for row in rows]
+
+    def record(self, learner: str, problem: str) -> Record | None:
+        """Returns the record of a learner for a problem, redacted like `records`; None if there is none."""
+        row = self._database.execute(f"select * from records where {OF_SLOT}", (learner, problem)).fetchone()
+        return _record(row).redacted() if row else None
+
+    def times(self) -> set[str]:
+        """Returns the times of all stored submissions."""
+        return {time for (time,) in self._database.execute("select submitted from attempts where attempt != ''")}
+
+
+def _record(row: sqlite3.Row) -> Record:
+    names = {field.name for field in fields(Record)} - {"source", "report", "excused"}
+    return Record(
+        **{name: row[name] for name in names}, source=json.loads(row["sources"]).get(row["problem"], ""),
+        report=decoded(row["report"]), excused=bool(row["excused"]),
+    )  # fmt: skip
 
 
 def decoded(text: str) -> PublicReport | None:

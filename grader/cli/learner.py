@@ -21,6 +21,7 @@ from grader.cli import (
     experiment,
     explore,
     grading,
+    hand_in,
     hunt,
     play,
     practice,
@@ -50,6 +51,7 @@ class Grade(Commands):
             "show",
             "predict",
             "problem",
+            "hand-in",
             "test-out",
             "task",
             "claim",
@@ -274,6 +276,7 @@ def doctor(folder: str | None) -> None:
 
 for command in (
     *grading.COMMANDS,
+    *hand_in.COMMANDS,
     *task.COMMANDS,
     *experiment.COMMANDS,
     *progress.COMMANDS,

@@ -54,6 +54,7 @@ def enter_root(folder: Path, readable: Iterable[Path], memory: int) -> None:
     These three are in memory and hold at most `memory` bytes each. SCRATCH becomes the current folder.
     To be called in the first process of a new process namespace. The new root is mounted over `folder`. Raises OSError.
     """
+    os.umask(0o022)  # a judge may have a stricter one, and another user must come through the folders of the new root
     _mount("none", "/", "", _RECURSIVE | _PRIVATE)
     _mount("tmpfs", str(folder), "tmpfs", _NO_SUID | _NO_DEVICES, "mode=755,size=1m,nr_inodes=4k")
     for name in (SCRATCH, "/tmp", "/dev/shm"):  # noqa: S108  before the paths that may lie below them

@@ -10,7 +10,7 @@ from grader.report.json_report import CheckRow, PublicReport
 
 # The levels: the verdict of each check; also the name of the misconception; also differences and advice.
 Reveal = Literal["verdict", "idea", "advice"]
-_REVEALS = ("verdict", "idea", "advice")
+REVEALS: tuple[Reveal, ...] = ("verdict", "idea", "advice")
 _KINDS = {
     "value": "a number differs from the reference's",
     "shape": "a shape differs from the reference's",
@@ -42,7 +42,7 @@ def redacted(report: PublicReport) -> PublicReport:
 
 def require_more(reveal: str, after_due: str | None) -> None:
     """Raises UsageError if `after` reveals less to learners than `before`. None means that both reveal the same."""
-    if after_due and _REVEALS.index(after_due) < _REVEALS.index(reveal):
+    if after_due and REVEALS.index(after_due) < REVEALS.index(reveal):
         raise UsageError(
             f"--reveal-after-due {after_due} tells less than --reveal {reveal}; what was told stays known."
         )

@@ -16,6 +16,7 @@ from grader.practice import by_core
 from grader.problem import Problem
 from grader.report.markdown_html import to_html
 from studio import attempt_files
+from studio.hand_ins import HandIns
 from studio.studio import Studio
 from studio.view import page_html, problem_at, read_json, render
 
@@ -55,6 +56,7 @@ def problem_page(request: Request) -> Response:
         "filename": studio.space.file(problem).name,
         "progress": progress,
         "core": by_core.lines(studio.space, problem),
+        "can_hand_in": studio.hand_ins is not None,
         "play": play,
         "most_text": TEXT,
         "state": state
@@ -116,6 +118,18 @@ def cost(request: Request) -> Response:
     """Counts what the file costs, as it is saved. Returns the statement as HTML."""
     studio, problem = _of(request)
     return JSONResponse({"html": studio.costs.count(problem)})
+
+
+def handed_in(request: Request) -> Response:
+    """Returns what was handed in, and its results as far as the learner may read them."""
+    studio, problem = _of(request)
+    return JSONResponse(_hand_ins(studio).state(problem))
+
+
+def hand_in(request: Request) -> Response:
+    """Hands in the file as it is saved. Returns what the service of the class says."""
+    studio, problem = _of(request)
+    return JSONResponse(_hand_ins(studio).hand_in(problem))
 
 
 def test_out(request: Request) -> Response:
@@ -247,6 +261,12 @@ def _of(request: Request) -> tuple[Studio, Problem]:
     return request.app.state.studio, problem_at(request)
 
 
+def _hand_ins(studio: Studio) -> HandIns:
+    if studio.hand_ins is None:
+        raise HTTPException(404)
+    return studio.hand_ins
+
+
 def _progress(studio: Studio, problem: Problem) -> Progress:
     return studio.space.progress().get(problem.name, Progress())
 
@@ -272,6 +292,8 @@ routes = [
     Route(f"{_AT}/play", play, methods=["POST"]),
     Route(f"{_AT}/play/stop", stop_play, methods=["POST"]),
     Route(f"{_AT}/cost", cost, methods=["POST"]),
+    Route(f"{_AT}/hand-in", handed_in),
+    Route(f"{_AT}/hand-in", hand_in, methods=["POST"]),
     Route(f"{_AT}/test-out", test_out, methods=["POST"]),
     Route(f"{_AT}/trial", write_trial, methods=["POST"]),
     Route(f"{_AT}/trial/run", run_trial, methods=["POST"]),

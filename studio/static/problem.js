@@ -1,5 +1,6 @@
 // A problem's page: keeps the editor and the file in step, and shows verdicts, hints and earlier attempts.
 
+import { handIn } from "./hand_in.js";
 import { player } from "./play.js";
 import { predictions } from "./predictions.js";
 import { at, listen, send } from "./studio.js";
@@ -276,7 +277,13 @@ $("cost-form").addEventListener("submit", async (event) => {
   if (status === 200) $("cost-shown").innerHTML = body.html; // escaped by the studio
 });
 
+const handedIn = handIn(path, async () => {
+  if (isUnsaved()) await save();
+  return !isUnsaved();
+});
+
 listen(`${path}/events`, {
+  ...handedIn,
   file: onFile,
   grading: onGrading,
   check: onCheck,

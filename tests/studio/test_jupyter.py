@@ -116,6 +116,16 @@ def test_a_learner_behind_a_login(jupyter: Jupyter, browser: Browser):
     context.close()
 
 
+def test_a_link_to_a_problem_leads_to_it(jupyter: Jupyter, browser: Browser):
+    """As from a course page, and as a bookmark of an earlier start."""
+    with browser.new_context(extra_http_headers={"Authorization": f"token {TOKEN}"}) as context:
+        for link in ("problems/07", "~of-an-earlier-start/problems/07"):
+            page = context.new_page()
+            page.goto(f"{jupyter.origin}{PREFIX}{link}")
+            page.wait_for_url(f"{jupyter.origin}{PREFIX}~*/problems/07")
+            expect(page.get_by_role("heading", level=1)).to_contain_text("Next-token loss")
+
+
 def test_nobody_comes_in_by_another_way(jupyter: Jupyter):
     login = {"Authorization": f"token {TOKEN}"}
     assert jupyter.ask(PREFIX) == 302, "to the login of Jupyter"

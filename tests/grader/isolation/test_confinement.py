@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -176,3 +177,11 @@ def test_without_privileges(tmp_path, user: list[str], level: str):
     assert report["verdict"] == "PASS", (report, done.stderr)
     assert report["isolation"].startswith(level)
     assert "another user" not in report["isolation"]
+
+
+def test_a_judge_that_keeps_its_files_to_itself_still_grades(tmp_path: Path):
+    """As root, workers are other users: the folders of their root must be open to these, whatever the umask."""
+    file = ROOT / "solutions" / "p07_next_token_loss.py"
+    command = [sys.executable, "-c", boot(), "problem", "07", str(file)]
+    done = subprocess.run(command, cwd=tmp_path, umask=0o077, capture_output=True, text=True, check=False)
+    assert (done.returncode, "PASS" in done.stdout) == (0, True), done.stdout + done.stderr

@@ -1,0 +1,203 @@
+"""The service that learners hand in to: `PUT attempts/ID` hands in, `GET attempts?problem=NAME` returns the results.
+
+A request carries a token of the Hub, which names the user. Nothing in the request can name another one. Teachers have a
+page, for which their browsers sign in at the Hub.
+"""
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+
+from commandline.errors import CommandError
+from commandline.problem_name import ProblemName
+from commandline.text import counted
+from grader.batch import hand_ins
+from grader.batch.deadlines import Deadlines
+from grader.batch.hand_ins import HandIn
+from grader.course import catalog
+from grader.judge.submission import MAX_SIZE
+from hosting import teachers, told
+from hosting.class_folder import ClassFolder, Dates
+from hosting.grading import Grading
+from hosting.inbox import Inbox
+from hosting.teachers import Sessions, SignIn, User
+
+LARGEST_BODY = 4 << 20  # bytes
+_TOKEN = re.compile(r"(?:token|bearer) +(\S+)", re.IGNORECASE)
+
+# Returns the user of the Hub whom a token names; None if it names none who may use the service. Raises HTTPException.
+Identify = Callable[[str], Awaitable[User | None]]
+
+
+@dataclass(frozen=True)
+class Service:
+    """The state that all requests share."""
+
+    of: ClassFolder
+    inbox: Inbox
+    grading: Grading
+    identify: Identify
+    sessions: Sessions
+
+
+def application(
+    of: ClassFolder, identify: Identify, sign_in: SignIn, prefix: str = "/", options: Sequence[str] = ()
+) -> Starlette:
+    """Returns the service as an ASGI application below the prefix. It grades, with these options of `grade batch`."""
+    inbox, sessions = Inbox(of.hand_ins), Sessions(sign_in, prefix)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        grading = Grading(of, inbox, options)
+        app.state.service = Service(of, inbox, grading, identify, sessions)
+        task = asyncio.create_task(grading.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    routes = [
+        Route("/", class_page),
+        Route("/files/{name}", class_file),
+        Route("/oauth_callback", signed_in),
+        Route("/attempts", attempts),
+        Route("/attempts/{id}", hand_in, methods=["PUT"]),
+    ]
+    errors: Any = {HTTPException: _http_error, CommandError: _command_error, OSError: _full}
+    return Starlette(routes=[Mount(prefix.rstrip("/"), routes=routes)], exception_handlers=errors, lifespan=lifespan)
+
+
+async def hand_in(request: Request) -> Response:
+    """Stores an attempt of the user, once for each id, and returns its receipt."""
+    service, user = _service(request), await _user(request)
+    attempt_id = request.path_params["id"]
+    if not hand_ins.ID.fullmatch(attempt_id):
+        raise HTTPException(400, "The id of an attempt has 32 hexadecimal digits.")
+    problem, files = _decoded(await _body(request))
+    return JSONResponse(await run_in_threadpool(_receive, service, user, problem, attempt_id, files))
+
+
+async def attempts(request: Request) -> Response:
+    """Returns the attempts of the user at a problem, with as much of their results as the teacher wants."""
+    service, user = _service(request), await _user(request)
+    problem = request.query_params.get("problem", "")
+    if problem not in catalog.names():
+        raise HTTPException(404, "There is no such problem in this course.")
+    dates = await run_in_threadpool(service.of.dates, user)
+    return JSONResponse(await run_in_threadpool(told.attempts, service.of, service.inbox, user, problem, dates))
+
+
+async def class_page(request: Request) -> Response:
+    """Returns the page for teachers, or sends the browser to the Hub to sign in."""
+    service = _service(request)
+    user = await _signed_in(request)
+    if user is None:
+        return service.sessions.begin(request)
+    _require_teacher(user)
+    return await teachers.page(service.of, service.inbox, await run_in_threadpool(service.grading.waiting))
+
+
+async def class_file(request: Request) -> Response:
+    """Returns a file of the results, for teachers."""
+    _require_teacher(await _signed_in(request))
+    return await run_in_threadpool(teachers.file, _service(request).of, request.path_params["name"])
+
+
+async def signed_in(request: Request) -> Response:
+    """Takes a browser that comes back from the Hub."""
+    return await _service(request).sessions.finish(request)
+
+
+async def _signed_in(request: Request) -> User | None:
+    service = _service(request)
+    token = service.sessions.token(request)
+    return await service.identify(token) if token else None
+
+
+def _require_teacher(user: User | None) -> None:
+    if user is None or not user.is_teacher:
+        raise HTTPException(403, "This page is for teachers.")
+
+
+def _receive(service: Service, user: str, problem: str, attempt_id: str, files: dict[str, str]) -> dict[str, Any]:
+    try:
+        dates = service.of.dates(user)
+    except CommandError:  # the attempt arrives now, whatever the teacher has to repair
+        dates = Dates(Deadlines(), (user,))
+
+    def accept(received: datetime, earlier: Sequence[HandIn]) -> None:
+        zone, most = dates.rules.timezone, dates.rules.policy.attempts_a_day
+        today = received.astimezone(zone).date()
+        if sum(one.received.astimezone(zone).date() == today for one in earlier) >= most:
+            label = ProblemName(problem).label
+            raise HTTPException(
+                429, f"You have handed in {counted(most, 'attempt')} at problem {label} today; hand in again tomorrow."
+            )
+
+    received = service.inbox.receive(user, problem, attempt_id, files, accept)
+    service.grading.wake()
+    return told.receipt(received, service.inbox, dates)
+
+
+def _decoded(body: bytes) -> tuple[str, dict[str, str]]:
+    """Returns the problem and the texts by module. Raises HTTPException if the body has anything else."""
+    try:
+        match json.loads(body):
+            case {"problem": str(problem), "files": dict(files)} if problem in files:
+                names = set(catalog.names())
+                if files.keys() <= names and all(len(text.encode()) <= MAX_SIZE for text in files.values()):
+                    return problem, files
+    except (ValueError, RecursionError, AttributeError):  # a text that is none, or that is not Unicode
+        pass
+    raise HTTPException(400, f"An attempt is the text of a problem of this course, of at most {MAX_SIZE >> 20} MiB.")
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_BODY:
+            raise HTTPException(413, f"An attempt has at most {LARGEST_BODY >> 20} MiB.")
+    return body
+
+
+async def _user(request: Request) -> str:
+    """Returns the user of the Hub whom the token names. Raises HTTPException 403 if there is none."""
+    match = _TOKEN.fullmatch(request.headers.get("authorization", ""))
+    user = await _service(request).identify(match[1]) if match else None
+    if user is None:
+        raise HTTPException(403, "Hand in from your own server on the hub.")
+    return user.name
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101  registered for nothing else
+    return JSONResponse({"error": error.detail}, error.status_code)
+
+
+async def _command_error(_: Request, error: Exception) -> Response:
+    """Answers with what is wrong on the teacher's side."""
+    return JSONResponse({"error": f"The service of your class has an error: {error}"}, 503)
+
+
+async def _full(_: Request, error: Exception) -> Response:
+    assert isinstance(error, OSError)  # noqa: S101  registered for nothing else
+    return JSONResponse({"error": f"The service of your class cannot store attempts: {error.strerror}."}, 503)

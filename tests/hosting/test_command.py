@@ -1,0 +1,129 @@
+"""`grade hand-in`, and the start of the service: it asks the Hub whose token it is."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from click.testing import CliRunner, Result
+from starlette.exceptions import HTTPException
+
+from grader import hand_in as client
+from grader.cli import learner
+from grader.course import catalog
+from grader.course.workspace import Workspace
+from tests.hosting.conftest import Hub
+
+pytestmark = pytest.mark.fast
+Spaces = Callable[[str], Workspace]
+
+
+@pytest.fixture
+def grade(hub: Hub, workspace: Spaces, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs `grade` with arguments in the workspace of ada, on her server of the hub."""
+    monkeypatch.setenv(client.ADDRESS, hub.service("ada").address)
+    monkeypatch.setenv(client.TOKEN, "token-of-ada")
+    space = workspace("ada")
+    space.file(catalog.find("01")).write_text("x = 1\n")
+    return lambda *args: CliRunner().invoke(learner.main, ["--workspace", str(space.folder), *args])
+
+
+def said(done: Result) -> str:
+    """An error, on one line."""
+    return " ".join(done.stderr.split())
+
+
+def test_a_file_is_handed_in(hub: Hub, grade: Callable[..., Result]):
+    done = grade("hand-in", "01")
+    assert (done.exit_code, done.output[:34]) == (0, "Attempt 1 at problem 01, received ")
+    assert len(hub.attempts("ada", "01")) == 1
+
+
+def test_what_had_to_wait_is_sent_before_it(hub: Hub, grade: Callable[..., Result]):
+    hub.stop()
+    done = grade("hand-in", "01")
+    assert (done.exit_code, said(done)) == (1, f"grade: The service of your class does not answer. {client.KEPT}")
+    hub.start()
+    done = grade("hand-in", "01")
+    assert [line[:23] for line in done.output.splitlines() if line.startswith("Attempt")] == [
+        "Attempt 1 at problem 01",
+        "Attempt 2 at problem 01",
+    ]
+
+
+def test_what_is_refused_is_an_error(hub: Hub, grade: Callable[..., Result]):
+    hub.of.deadlines.write_text("due: 2099-01-01\nhand_in: {attempts_a_day: 0}\n")
+    done = grade("hand-in", "01")
+    assert (done.exit_code, said(done)[:15]) == (1, "You have handed")
+
+
+def test_without_a_hub_it_says_so(grade: Callable[..., Result], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(client.ADDRESS)
+    done = grade("hand-in", "01")
+    assert (done.exit_code, said(done)[:33]) == (2, "grade: This is no server of a hub")
+
+
+def test_an_address_that_is_none_is_named(grade: Callable[..., Result], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(client.ADDRESS, "ftp://hub.example")
+    done = grade("hand-in", "01")
+    assert (done.exit_code, "GPT_KATA_HAND_IN=ftp://hub.example is not the address" in said(done)) == (2, True)
+
+
+def test_a_token_that_is_over_loses_nothing(hub: Hub, grade: Callable[..., Result], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(client.TOKEN, "of-an-earlier-server")
+    done = grade("hand-in", "01")
+    assert said(done) == f"grade: Hand in from your own server on the hub. {client.KEPT}"
+    monkeypatch.setenv(client.TOKEN, "token-of-ada")
+    assert grade("hand-in", "01").output.count("Attempt") == 2
+
+
+USERS = {
+    "of-ada": {"kind": "user", "name": "ada", "scopes": ["access:services!service=hand-in"]},
+    "of-teacher": {"kind": "user", "name": "teacher", "admin": True, "scopes": ["access:services"]},
+    "of-a-page": {"kind": "user", "name": "ada", "scopes": ["access:servers!server=ada/"]},
+    "of-another-service": {"kind": "service", "name": "bob", "scopes": ["access:services"]},
+}
+
+
+@pytest.fixture
+def hub_api() -> Iterator[str]:
+    """The address of a server that answers as the API of the Hub does."""
+
+    class Api(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            user = USERS.get(self.headers["Authorization"].removeprefix("token "))
+            if self.headers["Authorization"] == "token of-trouble":
+                self.send_error(503)
+                return
+            self.send_response(200 if user else 403)
+            self.end_headers()
+            self.wfile.write(json.dumps(user or {}).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/hub/api"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_hub_says_whose_token_it_is(hub_api: str):
+    auth = pytest.importorskip("jupyterhub.services.auth")
+    from hosting.__main__ import identify
+
+    hub = auth.HubOAuth(api_url=hub_api, api_token="of-the-service", access_scopes={"access:services!service=hand-in"})
+
+    async def ask() -> list[object]:
+        user_of = identify(hub)
+        found = [await user_of(token) for token in (*USERS, "of-nobody")]
+        with pytest.raises(HTTPException, match=r"The Hub does not answer\."):
+            await user_of("of-trouble")
+        return found
+
+    assert asyncio.run(ask()) == [("ada", False), ("teacher", True), None, None, None]

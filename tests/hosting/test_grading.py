@@ -1,0 +1,73 @@
+"""The gradings of what was handed in: by `grade batch`, each attempt once, and shown as the teacher's rules say."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grader.batch.results import Results
+from grader.course.workspace import Workspace
+from tests.conftest import ROOT
+from tests.hosting.conftest import Hub, hand_in
+
+Spaces = Callable[[str], Workspace]
+RIGHT = (ROOT / "solutions" / "p01_token_embedding.py").read_text()
+WRONG = (ROOT / "problems" / "p01_token_embedding" / "stub.py").read_text()
+SECONDS = 240
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    hub = Hub(tmp_path / "class")
+    hub.of.folder.mkdir()
+    hub.options = ("--accept-isolation", "weak")
+    hub.start()
+    yield hub
+    hub.stop()
+
+
+def wait_for(hub: Hub, user: str, count: int) -> list[dict[str, Any]]:
+    """Waits until so many attempts at problem 01 have a result."""
+    deadline = time.monotonic() + SECONDS
+    while sum(bool(one["result"]) for one in hub.attempts(user, "01")) < count:
+        assert time.monotonic() < deadline, hub.of.log.read_text() if hub.of.log.exists() else "no batch"
+        time.sleep(0.2)
+    return hub.attempts(user, "01")
+
+
+def test_what_is_handed_in_is_graded_also_after_a_restart(hub: Hub, workspace: Spaces):
+    hub.of.deadlines.write_text("due: 2099-01-01\nhand_in: {before_due: verdict, counts: last}\n")
+    hand_in(workspace("ada"), hub.service("ada"), "01", RIGHT)
+    hub.stop()  # in the middle of a batch
+    hub.start()
+    (graded,) = wait_for(hub, "ada", 1)
+    assert (graded["result"]["verdict"], graded["result"]["score"], graded["result"]["counts"]) == ("PASS", 6, True)
+    hand_in(workspace("ada"), hub.service("ada"), "01", WRONG)
+    hand_in(workspace("bob"), hub.service("bob"), "01", RIGHT)
+    first, second = wait_for(hub, "ada", 2)
+    assert (first["result"]["score"], "counts" in first["result"]) == (6, False)
+    assert (second["result"]["score"], second["result"]["counts"], second["result"]["mark"]) == (0, True, 0)
+    checks = second["result"]["checks"]
+    assert ({check["message"] for check in checks}, second["result"]["advice"]) == ({""}, "")
+    wait_for(hub, "bob", 1)
+    stored = Results(hub.of.results)
+    assert {one.learner: one.mark for one in stored.records()} == {"ada": 0, "bob": 6}
+    assert len(stored.attempts("ada", "p01_token_embedding")) == 2
+    stored.close()
+    hub.of.deadlines.write_text("due: 2099-01-01\nhand_in: {before_due: nothing}\n")
+    assert [one["result"] for one in hub.attempts("ada", "01")] == [None, None]
+    hub.stop()
+    assert {path.name for path in hub.of.folder.iterdir()} == {"deadlines.yml", "grading.log", "hand-ins", "results"}
+    hub.start()
+
+
+def test_a_batch_that_cannot_run_is_tried_again(hub: Hub, workspace: Spaces):
+    hub.of.deadlines.write_text("due: soon\n")
+    hand_in(workspace("ada"), hub.service("ada"), "01", WRONG)
+    time.sleep(1)
+    hub.of.deadlines.unlink()
+    hand_in(workspace("bob"), hub.service("bob"), "01", WRONG)
+    wait_for(hub, "ada", 1)
