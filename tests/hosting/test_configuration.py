@@ -78,6 +78,7 @@ def test_the_page_explains_every_setting():
     assert [name for name in settings if f"`{name}`" not in page] == []
 
 
+@pytest.mark.thorough
 def test_the_image_for_learners_holds_no_solution(tmp_path: Path):
     """Everything that the build copies comes from the bundle, and the bundle has nothing from the solutions."""
     assert re.findall(r"^(?:COPY|ADD) (.+)$", CONTAINERFILE, re.MULTILINE) == [". /opt/exercises"]

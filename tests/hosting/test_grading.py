@@ -64,6 +64,7 @@ def test_what_is_handed_in_is_graded_also_after_a_restart(hub: Hub, workspace: S
     hub.start()
 
 
+@pytest.mark.thorough
 def test_a_batch_that_cannot_run_is_tried_again(hub: Hub, workspace: Spaces):
     hub.of.deadlines.write_text("due: soon\n")
     hand_in(workspace("ada"), hub.service("ada"), "01", WRONG)

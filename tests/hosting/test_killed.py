@@ -32,6 +32,7 @@ uvicorn.run(service, port=int(sys.argv[2]), log_level="critical", ws="none")
 """
 
 
+@pytest.mark.thorough
 def test_killed_while_a_class_hands_in(tmp_path: Path):
     hub = Hub(tmp_path / "class")  # for its folder and a port
     hub.of.folder.mkdir()
