@@ -8,6 +8,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from grader.batch.hand_ins import HandIn
 from grader.course import catalog
 from grader.course.workspace import Workspace
