@@ -1,12 +1,12 @@
-"""The types that define an open task: Task, Standard. An open task has no PASS but a score, and classes in place of
-points."""
+"""The types that define an open task: Task, Review, Standard. An open task has no PASS but a score, and classes in place
+of points."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from grader.problem import Cases, Check, Problem
+from grader.problem import Cases, Check, Entry, Problem
 
 
 @dataclass(frozen=True)
@@ -70,3 +70,17 @@ class Task(Problem):
     def standard(self, score: float) -> str:
         """Returns the name of the best class that a score is in; empty if it is in none."""
         return next((each.name for each in reversed(self.standards) if score <= each.most), "")
+
+
+@dataclass(frozen=True, eq=False)
+class Review(Task):
+    """The definition of an open task in which a learner reviews changes. It has no entry, stub or evidence of its own:
+    the changes are drawn from correct programs and misconceptions of problems.
+
+    Attributes:
+        entries: None: a change has the entries of its problems.
+        numbers: The numbers of the problems.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    numbers: tuple[int, ...] = ()

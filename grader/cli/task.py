@@ -10,6 +10,7 @@ from commandline import terminal
 from commandline.errors import UsageError
 from commandline.progress import working
 from grader.course import tasks, workspace
+from grader.task import Review
 
 
 @click.command()
@@ -18,13 +19,25 @@ from grader.course import tasks, workspace
 @click.option("--quick", is_flag=True, help="Take one seed: a score without a class, in a third of the time.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 @click.option("--seed-file", type=click.Path(path_type=Path), help="File with a secret that the seeds also depend on.")
+@click.option("--give-up", is_flag=True, help="End the change that you review, and see its faults.")
 @click.pass_obj
-def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json: bool, seed_file: Path | None) -> None:
+def task(
+    folder: str | None,
+    word: str,
+    file: Path | None,
+    quick: bool,
+    as_json: bool,
+    seed_file: Path | None,
+    give_up: bool,
+) -> None:
     """Score your file for an open task.
 
     `grade list` shows the tasks, and `grade show NAME` prints the page of one. FILE is the one in your workspace unless
     you name another. If it does not exist there yet, it is created from the stub, and nothing is run. The same file
     always gets the same score. Exits 0 if the file is in a class, and 1 if it is in none.
+
+    A task in which you review a change takes no FILE. It draws a change and writes a folder with it. From then on, it
+    judges the verdicts and tests that are new in the folder.
     """
     from grader.course.seed import read_seed
     from grader.isolation import scratch
@@ -33,6 +46,14 @@ def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json:
     from grader.tasks import grading, report
 
     chosen, space = tasks.find(word), workspace.find(folder)
+    if isinstance(chosen, Review):
+        from grader.cli.change import review_change
+
+        if file or quick or seed_file:
+            raise UsageError(f"{chosen.label} takes no file, and has neither --quick nor --seed-file.")
+        sys.exit(review_change(space, chosen, give_up=give_up, as_json=as_json))
+    if give_up:
+        raise UsageError(f"{chosen.label} is scored by a file; --give-up is for changes that you review.")
     if file is None and (new := space.add(chosen)):
         click.echo(f"new   {new}", err=as_json)
         terminal.echo(
