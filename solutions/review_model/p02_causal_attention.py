@@ -4,7 +4,9 @@ import numpy as np
 
 
 def test(pieces):
-    for rows, width, scale, shift in ((5, 4, 1, 0), (7, 3, 1, 0), (3, 8, 30, 0), (1, 2, 1, 0), (4, 3, 0, 0), (4, 4, 1, 60)):
+    for rows, width, scale, shift in (
+        (5, 4, 1, 0), (7, 3, 1, 0), (3, 8, 30, 0), (1, 2, 1, 0), (4, 3, 0, 0), (4, 4, 0.01, 100),
+    ):  # fmt: skip
         draws = np.random.default_rng(rows)
         q, k, v = (draws.normal(size=(rows, width)).astype(np.float32) for _ in range(3))
         q, k = scale * q - shift, scale * k + shift

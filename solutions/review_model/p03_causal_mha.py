@@ -5,7 +5,8 @@ import numpy as np
 
 def expected(p, x, heads):
     q, k, v = (
-        (x @ p[f"{name}_proj.kernel"] + p[f"{name}_proj.bias"]).reshape(len(x), heads, -1).swapaxes(0, 1) for name in "qkv"
+        (x @ p[f"{name}_proj.kernel"] + p[f"{name}_proj.bias"]).reshape(len(x), heads, -1).swapaxes(0, 1)
+        for name in "qkv"
     )
     scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])
     scores[:, ~np.tril(np.ones((len(x), len(x)), bool))] = -np.inf

@@ -8,9 +8,11 @@ def test(pieces):
     kernel, bias, gain = (draws.normal(size=shape).astype(np.float32) for shape in ((3, 2), (4,), ()))
     leaves = [kernel, bias, gain]
     norm = np.sqrt(sum((leaf.astype(np.float64) ** 2).sum() for leaf in leaves))
-    for factor, limit in ((1, norm / 3), (1, norm * 5), (1, norm * 1.01), (20, 0.25), (20, 3.0), (0, 0.7), (0.01, 0.7)):
-        tree = {"layer": [factor * kernel, {"bias": factor * bias}], "gain": factor * gain}
-        tree = {"layer": [np.float32(tree["layer"][0]), {"bias": np.float32(factor * bias)}], "gain": np.float32(factor * gain)}
+    for factor, limit in (
+        (1, norm / 3), (1, norm / 1.2), (1, norm * 5), (1, norm * 1.01), (20, 0.25), (20, 3.0), (0, 0.7), (0.01, 0.7),
+    ):  # fmt: skip
+        first, second, third = (np.float32(factor) * leaf for leaf in leaves)
+        tree = {"layer": [first, {"bias": second}], "gain": third}
         clipped, found = pieces.clip_by_global_norm(tree, float(limit))
         length = factor * norm
         share = min(1.0, limit / length) if length else 1.0

@@ -34,3 +34,10 @@ def test(pieces):
         broken = {"layer": [np.ones((3, 2), np.float32), np.full(2, bad, np.float32)], "gain": np.float32(1)}
         assert pieces.first_nonfinite(broken) == "['layer'][1]"
         assert pieces.first_nonfinite({**broken, "gain": np.float32(bad)}) == "['gain']"
+    for place in (2, 10):
+        leaves = [np.ones(2, np.float32) for _ in range(12)]
+        for bad in (place, 11):
+            leaves[bad] = np.array([1, np.nan], np.float32)
+        assert pieces.first_nonfinite({"blocks": leaves}) == f"['blocks'][{place}]"
+    leaves = [np.array([1, np.inf], np.float32) if place in (2, 10) else np.ones(1, np.float32) for place in range(12)]
+    assert pieces.first_nonfinite(leaves) == "[2]"
