@@ -49,7 +49,7 @@ class Plan:
         made = []
         for name, old, new in self.files:
             problem = catalog.find(name)
-            faults = [hunt for hunt in _hunts(problem) if hunt.id in self.faults and hunt.base == new]
+            faults = [hunt for hunt in hunts_of(problem) if hunt.id in self.faults and hunt.base == new]
             known = bases(problem)
             file = changed_file(problem, old, new, faults, self.seed) if {old, new} <= known.keys() else None
             made += [file] if file else []
@@ -61,7 +61,7 @@ class Plan:
     def sisters_of(self, fault: Hunt) -> list[Hunt]:
         """Returns the hunts with a fault of the same kind."""
         chosen = self.sisters.get(fault.id, ())
-        return [hunt for hunt in _hunts(fault.problem) if hunt.id in chosen]
+        return [hunt for hunt in hunts_of(fault.problem) if hunt.id in chosen]
 
 
 @dataclass
@@ -71,6 +71,7 @@ class Proofs:
     workers: Workers
     say: Callable[[str], None] = lambda text: None
     _known: dict[str, tuple[Answers, CasesByGroup]] = field(default_factory=dict)
+    _faults: dict[str, bool] = field(default_factory=dict)
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> "Proofs":
@@ -92,6 +93,11 @@ class Proofs:
     def is_fault(self, hunt: Hunt) -> bool:
         """Returns whether the program of a hunt returns wrong values, which a test can see."""
         self.say(f"looking for faults in problem {hunt.problem.label}")
+        if hunt.id not in self._faults:
+            self._faults[hunt.id] = self._differs(hunt)
+        return self._faults[hunt.id]
+
+    def _differs(self, hunt: Hunt) -> bool:
         return any(
             failed.result.verdict is Verdict.FAIL
             and failed.result.mismatch is not None
@@ -129,14 +135,15 @@ def draw(allowed: Sequence[Problem], wanted: Sequence[str], seed: str, is_fault:
                 size += file.size
                 break
     plan = Plan(seed, tuple((problem.name, old, new) for problem, old, new in files))
-    candidates = [hunt for problem, _, new in files for hunt in _hunts(problem) if hunt.base == new]
+    candidates = [hunt for problem, _, new in files for hunt in hunts_of(problem) if hunt.base == new]
     chance.shuffle(candidates)
     candidates.sort(key=lambda hunt: hunt.misconception.name not in wanted)
     return _with_faults(plan, candidates, number, is_fault, chance)
 
 
 @lru_cache(maxsize=16)
-def _hunts(problem: Problem) -> tuple[Hunt, ...]:
+def hunts_of(problem: Problem) -> tuple[Hunt, ...]:
+    """Returns all hunts of a problem."""
     return hunts.of(problem)
 
 
@@ -145,7 +152,7 @@ def _styles(problem: Problem, wanted: Sequence[str], chance: random.Random) -> l
     style after: one that is wanted, if there is any. The reference, in which most faults are possible, is not always
     the style after."""
     names = list(bases(problem))
-    found = _hunts(problem)
+    found = hunts_of(problem)
     pairs = [(old, new) for old in names for new in names if old != new]
     possible = {hunt.base for hunt in found}
     has_wanted = {hunt.base for hunt in found if hunt.misconception.name in wanted}
@@ -198,7 +205,7 @@ def sisters(hunt: Hunt) -> list[Hunt]:
     own = touched[hunt.misconception.name]
     return [
         other
-        for other in _hunts(hunt.problem)
+        for other in hunts_of(hunt.problem)
         if other.id != hunt.id and not other.misconception.raises and touched[other.misconception.name] & own
     ]
 
