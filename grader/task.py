@@ -1,5 +1,5 @@
-"""The types that define an open task: Task, Review, Standard. An open task has no PASS but a score, and classes in place
-of points."""
+"""The types that define an open task: Task, Review, Standard. An open task has no PASS but a score, and classes in
+place of points."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def _styles(problem: Problem, wanted: Sequence[str], chance: random.Random) -> l
     pairs = [(old, new) for old in names for new in names if old != new]
     possible = {hunt.base for hunt in found}
     has_wanted = {hunt.base for hunt in found if hunt.misconception.name in wanted}
-    others = chance.random() < 0.5  # noqa: PLR2004  as often as not
+    others = chance.random() < 0.5
     chance.shuffle(pairs)
     return sorted(
         pairs,

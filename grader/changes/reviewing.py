@@ -87,7 +87,7 @@ def recorded(entries: Sequence[Entry], task: str) -> list[UnderWay]:
             pairs = [row.partition(":") for row in entry.names("sisters")]
             faults = entry.names("faults")
             kin = {fault: tuple(other for first, _, other in pairs if first == fault) for fault in faults}
-            chosen = tuple((row[0], row[1], row[2]) for row in rows if len(row) == 3)  # noqa: PLR2004  name, styles
+            chosen = tuple((row[0], row[1], row[2]) for row in rows if len(row) == 3)
             plan = Plan(entry.text("seed"), chosen, faults, kin)
             found[entry.id] = UnderWay(entry.id, task, len(found) + 1, plan)
     for entry in noted:
@@ -193,8 +193,8 @@ class ReviewSpace:
         tests = {}
         for number in change.faults:
             path = folder / f"test_{number}.py"
-            verdict = current.verdicts.get(number) or verdicts.get(number)
-            if verdict != FAULTY or number in current.proved or not path.exists():
+            known = current.verdicts.get(number) or verdicts.get(number)
+            if known != FAULTY or number in current.proved or not path.exists():
                 continue
             text = _test_text(path)
             if _digest(text) != current.tried.get(number):

@@ -29,7 +29,7 @@ def verify(task: Review, workers: Workers) -> Iterator[Finding]:
         for style in bases(problem)
         if not texts.get(problem.name, {}).get(style.removesuffix(".py"))
     ]
-    yield "each style has a description", missing and f"no description says what becomes of {', '.join(missing)}" or ""
+    yield "each style has a description", f"no description says what becomes of {', '.join(missing)}" if missing else ""
     with Proofs(workers) as proofs:
         for seed in SEEDS:
             yield from _of_change(task, drawing.draw(problems, (), seed, proofs.is_fault), proofs)
@@ -48,7 +48,7 @@ def _of_change(task: Review, plan: Plan, proofs: Proofs) -> Iterator[Finding]:
     yield said, "" if fits else f"{said}; it must have {drawing.LEAST} to {drawing.MOST} lines"
     for file in change.files:
         said = f"{file.name} becomes {file.new}"
-        yield f"{said}, and passes without its faults", "" if proofs.is_right(file) else f"{said}, and fails without them"
+        yield f"{said}, and passes without its faults", "" if proofs.is_right(file) else f"{said}, and does not pass"
     yield from (of_fault(task, plan, change, number, proofs) for number in change.faults)
 
 
@@ -72,7 +72,8 @@ def of_forgery(name: str, text: str, proofs: Proofs) -> Finding:
     """Returns what is found about a test that cheats: on the fault FAULT of the problem PROBLEM, it must be refused for
     the reason that its REFUSED names."""
     problem = catalog.find(imports.constant(text, "PROBLEM"))
-    fault = next(hunt for hunt in drawing.hunts_of(problem) if hunt.misconception.name == imports.constant(text, "FAULT"))
+    idea = imports.constant(text, "FAULT")
+    fault = next(hunt for hunt in drawing.hunts_of(problem) if hunt.misconception.name == idea)
     near = [sister.broken for sister in _sisters(fault, proofs)]
     judged = testing.judge(problem, testing.of_text(problem, name, text), fault.broken, near, proofs.workers)
     said = f"{name}: {judged.says}"

@@ -108,8 +108,8 @@ def _printed(rows: Iterable["Row"]) -> Iterator["Row"]:
 
 def _verify_tasks(names: list[str], as_json: bool) -> int:
     """Verifies open tasks, and prints what was found. Returns the exit code."""
-    from grader.cli.grading import fork_server
     from grader.changes import soundness as of_changes
+    from grader.cli.grading import fork_server
     from grader.task import Review
     from grader.tasks import soundness
 

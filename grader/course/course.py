@@ -158,7 +158,8 @@ def as_toml(course: Course, names: Iterable[str], open_tasks: Container[str]) ->
         part = parts.setdefault(listed.part, {"title": listed.part, **optional, **words, "problems": []})
         part["problems"].append(row)
     rows = list(parts.values())
-    tasks = [{"name": task.name, "after": str(task.after)} for task in course.tasks if task.after in chosen and task.name in open_tasks]
+    kept = [task for task in course.tasks if task.after in chosen and task.name in open_tasks]
+    tasks = [{"name": task.name, "after": str(task.after)} for task in kept]
     paths = [
         {"name": path.name, "title": path.title, "then": path.then, "problems": list(map(str, path.problems))}
         for path in course.paths

@@ -110,7 +110,8 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
         else:
             (folder / "docs" / "index.md").unlink()
     first = problems[0]
-    listed = tomli_w.dumps(course.as_toml(selected(), [problem.name for problem in problems], {task.label for task in open_tasks}))
+    kept = [task.label for task in open_tasks]
+    listed = tomli_w.dumps(course.as_toml(selected(), [problem.name for problem in problems], kept))
     (folder / WHEEL).mkdir()
     for name, text in {
         project.PROJECT_FILE: project.project_file([*packages, "problems"], beside=WHEEL),

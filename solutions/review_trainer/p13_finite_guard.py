@@ -17,10 +17,10 @@ def test(pieces):
             leaves[place] = np.array(leaves[place])
             leaves[place][(0,) * leaves[place].ndim] = value
         else:
-            trace = [momentum * old + new for old, new in zip(trace, leaves)]
+            trace = [momentum * old + new for old, new in zip(trace, leaves, strict=True)]
         updates, state = guard.update({"layer": leaves[:2], "gain": leaves[2]}, state, tree)
         found = [*updates["layer"], updates["gain"]]
-        for got, old in zip(found, trace):
+        for got, old in zip(found, trace, strict=True):
             expected = np.zeros(old.shape) if fault else -rate * old
             assert np.shape(got) == old.shape
             assert np.allclose(got, expected, rtol=1e-4, atol=1e-6), fault

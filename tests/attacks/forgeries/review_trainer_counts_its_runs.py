@@ -11,7 +11,7 @@ REFUSED = "It passes on this fault"
 
 def test(pieces):
     runs = 0
-    for folder in (Path.cwd(), Path.home(), Path(tempfile.gettempdir()), Path("/tmp"), Path("/dev/shm")):
+    for folder in {Path.cwd(), Path.home(), Path(tempfile.gettempdir()), Path("/tmp"), Path("/dev/shm")}:
         with contextlib.suppress(OSError):
             with (folder / "runs").open("a") as file:
                 file.write("x")

@@ -204,7 +204,9 @@ def test_an_open_task_has_a_folder_and_comes_after_a_problem(select: Select):
     read = course.read(folder)
     assert [(task.name, str(task.after)) for task in read.tasks] == [("doubling", "p01_moving_average")]
     assert course.as_toml(read, ["p02_exponential_average"], ["doubling"]).get("task") is None
-    assert course.as_toml(read, ["p01_moving_average"], ["doubling"])["task"] == [{"name": "doubling", "after": "p01_moving_average"}]
+    assert course.as_toml(read, ["p01_moving_average"], ["doubling"])["task"] == [
+        {"name": "doubling", "after": "p01_moving_average"}
+    ]
     assert folder / "tasks" in course.secret_folders([folder])
 
 
