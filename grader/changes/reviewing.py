@@ -175,31 +175,45 @@ class ReviewSpace:
         """Writes the files of a change that are missing in its folder. Raises UsageError."""
         change, folder = self.change(current), self.folder(current)
         said = description(self.task, change)
-        texts = {"change.diff": change.diff(), "description.md": said, "review.toml": _form(change)}
+        texts = {"change.diff": change.diff(), "description.md": said, "review.toml": _form(change, {})}
         for file in change.files:
             texts |= {f"before/{file.name}": file.before, f"after/{file.name}": file.after}
         for name, text in texts.items():
             if not (folder / name).exists():
                 files.write(folder / name, text)
 
+    def written(self, current: UnderWay) -> HandIn:
+        """Returns the verdicts and tests in the folder of a change, handed in or not. Raises UsageError if a file
+        cannot be read as it must be."""
+        numbers, folder = [hunk.number for _, hunk in self.change(current).hunks], self.folder(current)
+        paths = {number: folder / f"test_{number}.py" for number in numbers}
+        tests = {number: _test_text(path) for number, path in paths.items() if path.exists()}
+        return HandIn(read_form(folder / "review.toml", numbers), tests)
+
+    def keep(self, current: UnderWay, verdicts: Mapping[int, str], tests: Mapping[int, str]) -> None:
+        """Writes verdicts and tests into the folder of a change, and leaves the others there as they are. Raises
+        UsageError."""
+        change, folder = self.change(current), self.folder(current)
+        numbers = [hunk.number for _, hunk in change.hunks]
+        if verdicts:
+            known = read_form(folder / "review.toml", numbers)
+            files.write(folder / "review.toml", _form(change, {**known, **verdicts}))
+        for number, text in tests.items():
+            if number in numbers:
+                files.write(folder / f"test_{number}.py", text)
+
     def new(self, current: UnderWay) -> HandIn:
         """Returns what is new in the folder of a change. Raises UsageError if a file cannot be read as it must be."""
-        change, folder = self.change(current), self.folder(current)
-        verdicts = {}
-        given = read_form(folder / "review.toml", [hunk.number for _, hunk in change.hunks])
-        for number, verdict in given.items():
-            if number not in current.verdicts:
-                verdicts[number] = verdict
-        tests = {}
-        for number in change.faults:
-            path = folder / f"test_{number}.py"
-            known = current.verdicts.get(number) or verdicts.get(number)
-            if known != FAULTY or number in current.proved or not path.exists():
-                continue
-            text = _test_text(path)
-            if _digest(text) != current.tried.get(number):
-                tests[number] = text
-        return HandIn(verdicts, tests)
+        written = self.written(current)
+        verdicts = {number: each for number, each in written.verdicts.items() if number not in current.verdicts}
+        known = verdicts | current.verdicts
+        tests = {
+            number: text
+            for number, text in written.tests.items()
+            if known.get(number) == FAULTY and number in self.change(current).faults and number not in current.proved
+        }
+        tried = current.tried
+        return HandIn(verdicts, {number: text for number, text in tests.items() if _digest(text) != tried.get(number)})
 
     def run(
         self, current: UnderWay, new: HandIn, workers: Workers, say: Callable[[str], None] = lambda text: None
@@ -349,14 +363,15 @@ def descriptions(task: Review) -> dict[str, dict[str, str]]:
     return tomllib.loads(catalog.text_of(task.folder / "descriptions.toml"))
 
 
-def _form(change: Change) -> str:
-    """Returns the file that the learner fills in."""
+def _form(change: Change, verdicts: Mapping[int, str]) -> str:
+    """Returns the file that the learner fills in, with these verdicts."""
     lines = [
         '# Your verdict on each hunk of change.diff: "sound" or "faulty". Leave it empty while you are unsure:',
         "# a verdict counts as you first hand it in. For each faulty hunk N, write test_N.py beside this file.",
     ]
     for file, hunk in change.hunks:
-        lines += ["", "[[hunk]]", f"number = {hunk.number}  # {file.name}", 'verdict = ""']
+        lines += ["", "[[hunk]]", f"number = {hunk.number}  # {file.name}"]
+        lines += [f'verdict = "{verdicts.get(hunk.number, "")}"']
     return "\n".join(lines) + "\n"
 
 
