@@ -90,7 +90,10 @@ async def hand_in(request: Request) -> Response:
     said = "The change has ended." if current.ended else "Judged."
     more = {
         "says": said if current.ended or current.runs > runs else "Nothing here is new, so this was no run.",
-        "lines": list(reviewing.lines(space, current, change, judged)),
+        # Each hunk shows its own line, and a button draws the next change.
+        "lines": [
+            line for line in reviewing.lines(space, current, change, judged) if line[:5] not in ("Hunk ", "`grad")
+        ],
     }
     return JSONResponse(reviewing.as_json(space, current, change, judged) | more)
 

@@ -54,7 +54,7 @@ function review() {
   function say(found) {
     found.hunks.forEach(show);
     if (!found.ended) return;
-    const paragraphs = found.lines.filter((line) => !line.startsWith("Hunk ")).map((text) => {
+    const paragraphs = found.lines.map((text) => {
       const paragraph = document.createElement("p");
       paragraph.textContent = text;
       return paragraph;
