@@ -72,7 +72,8 @@ async def keep(request: Request) -> Response:
     """Writes a verdict or a test into the folder of the change. It is not handed in."""
     space, current = _under_way(request)
     body = await read_json(request, number=int)
-    number, verdict, test = (body.get(name) for name in ("number", "verdict", "test"))
+    number: int = body["number"]
+    verdict, test = body.get("verdict"), body.get("test")
     if verdict not in (None, "", SOUND, FAULTY) or not (test is None or (type(test) is str and len(test) < MAX_SIZE)):
         raise HTTPException(400, "The request is not what the studio's pages send.")
     verdicts = {} if verdict is None else {number: verdict}
