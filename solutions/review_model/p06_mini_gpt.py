@@ -32,7 +32,11 @@ def logits(p, ids, heads, layers):
 
 
 def test(pieces):
-    for rows, vocabulary, width, heads, inner, layers in ((5, 11, 8, 2, 12, 2), (6, 7, 6, 3, 5, 3), (1, 5, 4, 1, 6, 1)):
+    for rows, vocabulary, width, heads, inner, layers in (
+        (5, 11, 8, 2, 12, 2),
+        (4, 7, 3, 1, 5, 11),
+        (1, 5, 4, 1, 6, 1),
+    ):
         draws = np.random.default_rng(rows)
         sizes = (vocabulary, width, heads, inner, layers)
         ids = draws.integers(0, vocabulary, rows).astype(np.int32)

@@ -44,6 +44,8 @@ def test(pieces):
     for step in range(1, 5):
         batch = draws.integers(0, V, size=(3, 6)).astype(np.int32)
         batch[0, 3:] = PAD
+        if step % 2:
+            batch[1, 1:] = PAD  # a story without a target
         found = np.asarray(pieces.train_step(model, optimizer, batch, PAD))
         assert found.shape == ()
         assert np.allclose(found, loss(p, batch), rtol=1e-3, atol=1e-3), step

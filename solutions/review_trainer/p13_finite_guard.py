@@ -28,6 +28,9 @@ def test(pieces):
     plain = pieces.finite_guard(pieces.sgd(1e-3))
     updates, _ = plain.update(big, plain.init(tree), tree)
     assert np.allclose(updates["layer"][0], -3e35, rtol=1e-3)
+    steep = pieces.finite_guard(pieces.sgd(1e3))  # the gradients are finite, and its updates are not
+    updates, _ = steep.update(big, steep.init(tree), tree)
+    assert np.isneginf(updates["layer"][0]).all()
     assert pieces.first_nonfinite(tree) is None
     assert pieces.first_nonfinite(big) is None
     for bad in (np.nan, np.inf, -np.inf):
