@@ -46,6 +46,8 @@ class UnderWay:
         runs: The number of runs.
         ended: Whether it has ended.
         points: The points with which it ended.
+        counts: Whether it counts for the score. One without a fault does not, unless a hunk was accused: calling all
+            hunks sound must not pay.
         overlooked: The names of the misconceptions that were overlooked, and of the problems with a wrong verdict.
         found: The names of the misconceptions that were found, and of the problems without a wrong verdict.
     """
@@ -60,6 +62,7 @@ class UnderWay:
     runs: int = 0
     ended: bool = False
     points: int = 0
+    counts: bool = False
     overlooked: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
 
@@ -74,6 +77,7 @@ class UnderWay:
         self.runs += entry.number("run")
         if entry.kind == ENDED:
             self.ended, self.points = True, entry.number("points")
+            self.counts = entry.number("counts") == 1
             self.overlooked, self.found = entry.names("overlooked"), entry.names("found")
 
 
@@ -248,14 +252,15 @@ class ReviewSpace:
             current,
             ENDED,
             points=points(current, change),
+            counts=int(bool(change.faults or wrong)),
             overlooked=[*(change.faults[number].misconception.name for number in missed), *sorted(wrong)],
             found=[
                 *(fault.misconception.name for number, fault in change.faults.items() if number not in missed),
                 *(file.problem.name for file in change.files if file.problem.name not in wrong),
             ],
         )
-        ended = [each.points for each in self.all() if each.ended and each.points][-COUNTED:]
-        if len(ended) == COUNTED:
+        ended = [each.points for each in self.all() if each.counts][-COUNTED:]
+        if current.counts and len(ended) == COUNTED:
             self.home.record(tasks.SCORED, self.task.label, score=round(sum(ended) / COUNTED))
 
     def _note(self, current: UnderWay, kind: str = KIND, **facts: object) -> None:
@@ -275,11 +280,11 @@ def is_complete(current: UnderWay, change: Change) -> bool:
 
 
 def points(current: UnderWay, change: Change) -> int:
-    """Returns the points of a change, as if it ended now. Less is better; without a run, each fault is overlooked."""
+    """Returns the points of a change, as if it ended now. Less is better. Giving up at once counts as a run."""
     accused = {number for number, verdict in current.verdicts.items() if verdict == FAULTY}
     mistakes = len(accused ^ change.faults.keys())
     untested = len((accused & change.faults.keys()) - current.proved)
-    return max(1, MISTAKE * mistakes + NO_TEST * untested + RUN * current.runs)
+    return MISTAKE * mistakes + NO_TEST * untested + RUN * max(1, current.runs)
 
 
 def lines(space: ReviewSpace, current: UnderWay, change: Change, judged: Mapping[int, Judged]) -> Iterator[str]:
@@ -305,12 +310,14 @@ def lines(space: ReviewSpace, current: UnderWay, change: Change, judged: Mapping
         yield "This change had no fault."
     worth = task.standard(current.points)
     yield f"{counted(current.points, 'point')}{f', {worth}' if worth else ', in no class'}."
-    ended = [each.points for each in space.all() if each.points]
+    if not current.counts:
+        yield "It does not count for the score of the task, because calling all of it sound needs no skill."
+    ended = [each.points for each in space.all() if each.counts]
     if len(ended) < COUNTED:
-        yield f"The score of the task is the mean of your last {COUNTED} changes; you have reviewed {len(ended)}."
+        yield f"The score of the task is the mean of your last {COUNTED} changes that count; you have {len(ended)}."
     elif best := tasks.best(task, space.home.entries()):
         mean = best.scores[-1]
-        yield f"The mean of your last {COUNTED} changes is {mean}: {task.standard(mean) or 'in no class'}."
+        yield f"The mean of your last {COUNTED} changes that count is {mean}: {task.standard(mean) or 'in no class'}."
     yield f"`grade task {task.label}` draws the next change."
 
 

@@ -6,5 +6,5 @@ TASK = Review(
     title="Review: a change to the trainer",
     numbers=(7, 8, 9, 10, 11, 12, 13),
     unit="points",
-    standards=(Standard("bronze", 16), Standard("silver", 8), Standard("gold", 3)),
+    standards=(Standard("bronze", 10), Standard("silver", 6), Standard("gold", 3)),
 )

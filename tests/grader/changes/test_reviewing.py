@@ -153,7 +153,7 @@ def test_giving_up_overlooks_what_was_not_found_and_brings_it_back(space: Review
     change = current.plan.change()
     space.end(current)
     ended = space.all()[-1]
-    assert ended.points == 10 * len(change.faults)
+    assert ended.points == 10 * len(change.faults) + 1
     assert set(ended.overlooked) == {fault.misconception.name for fault in change.faults.values()}
     after = space.begin("other", TRUSTING).plan.change()
     assert {fault.misconception.name for fault in after.faults.values()} & set(ended.overlooked)
@@ -164,13 +164,29 @@ def test_the_score_is_the_mean_of_the_last_three(space: ReviewSpace):
     for number, points in enumerate((30, 1, 2, 6)):
         entry = log.entry(reviewing.KIND, MODEL.label, seed=SEED, files=["p02_causal_attention reference reference"])
         space.home.note(entry)
-        space.home.record(reviewing.ENDED, MODEL.label, begun=entry.id, points=points)
+        space.home.record(reviewing.ENDED, MODEL.label, begun=entry.id, points=points, counts=1)
         assert len(space.all()) == number + 1
     assert [each.points for each in space.all()] == [30, 1, 2, 6]
     space.begin(SEED, TRUSTING)
     space.end(space.under_way())
     last = space.all()[-1].points
     assert tasks.best(MODEL, space.home.entries()).scores == (round((2 + 6 + last) / 3),)
+
+
+def test_calling_everything_sound_does_not_pay(space: ReviewSpace, judged: list[str]):
+    faultless = log.entry(
+        reviewing.KIND, MODEL.label, seed="1", files=["p02_causal_attention reference p02_logsumexp.py"]
+    )
+    space.home.note(faultless)
+    current = space.under_way()
+    space.write(current)
+    fill(space, current, right(current))
+    assert (run(space).points, space.all()[-1].counts) == (1, False)
+    current = space.begin(SEED, TRUSTING)
+    fill(space, current, dict.fromkeys(right(current), SOUND))
+    ended = run(space)
+    assert ended.counts
+    assert not MODEL.standard(ended.points)
 
 
 @pytest.mark.parametrize(
