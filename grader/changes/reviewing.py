@@ -38,7 +38,7 @@ class UnderWay:
     Attributes:
         id: The id of its first entry in the log.
         task: The name of the open task.
-        number: How many changes of the task the learner has begun up to this one.
+        number: Its place among the changes of the task that the learner began, from 1 on.
         plan: What it is made from.
         verdicts: The learner's verdicts by number of the hunk, each as it was first handed in.
         tried: The digests of the tests that were run, by number of the hunk.
@@ -67,7 +67,7 @@ class UnderWay:
     found: tuple[str, ...] = ()
 
     def add(self, entry: Entry) -> None:
-        """Takes in a run, what came of it, or the end."""
+        """Takes in a run, the result of a test, or the end."""
         for verdict in (SOUND, FAULTY):
             for number in _numbers(entry.names(verdict)):
                 self.verdicts.setdefault(number, verdict)

@@ -1,7 +1,7 @@
 """The pieces of a program that a test calls from another process: numbers pass between the two, and nothing else.
 
 The extension of two workers. In one, the program answers questions. In the other, which never sees a line of it, the
-learner's `test(pieces)` asks them. An object that is no number, such as a model or the state of an optimizer, stays
+learner's `test(pieces)` asks them. Any other object, such as a model or the state of an optimizer, stays
 where it is, and the test holds its place.
 """
 
