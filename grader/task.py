@@ -1,5 +1,5 @@
-"""The types that define an open task: Task, Standard. An open task has no PASS but a score, and classes in place of
-points."""
+"""The types that define an open task: Task, Review, Standard. An open task has no PASS but a score, and classes in
+place of points."""
 
 from __future__ import annotations
 
@@ -123,3 +123,17 @@ class Experiment(Task):
     steps: int = 0
     most_rates: int = 3
     most_seeds: int = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Review(Task):
+    """The definition of an open task in which a learner reviews changes. It has no entry, stub or evidence of its own:
+    the changes are drawn from correct programs and misconceptions of problems.
+
+    Attributes:
+        entries: None: a change has the entries of its problems.
+        numbers: The numbers of the problems.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    numbers: tuple[int, ...] = ()

@@ -55,7 +55,8 @@ def verify(
     anything falls short.
 
     NN may be the name of an open task: its stub must be in no class, each class must have a file that is in it, and
-    each forgery must be refused. This takes minutes.
+    each forgery must be refused. This takes minutes. In a task of changes to review, each fault of some changes must
+    fail the grader alone, and the task's own test of it must count.
     """
     from grader import soundness
     from grader import verify as verify_
@@ -107,14 +108,18 @@ def _printed(rows: Iterable["Row"]) -> Iterator["Row"]:
 
 def _verify_tasks(names: list[str], as_json: bool) -> int:
     """Verifies open tasks, and prints what was found. Returns the exit code."""
+    from grader.changes import soundness as of_changes
     from grader.cli.grading import fork_server
+    from grader.task import Review
     from grader.tasks import soundness
 
     complaints: dict[str, list[str]] = {}
     with fork_server("verifying") as server:
         for name in names:
             complaints[name] = []
-            for line, complaint in soundness.verify(tasks.find(name), server):
+            task = tasks.find(name)
+            found = of_changes.verify(task, server) if isinstance(task, Review) else soundness.verify(task, server)
+            for line, complaint in found:
                 complaints[name] += [complaint] if complaint else []
                 if not as_json:
                     click.echo(f"{'FAIL' if complaint else 'ok':5}{name}  {complaint or line}")

@@ -10,7 +10,7 @@ from commandline import terminal
 from commandline.errors import UsageError
 from commandline.progress import working
 from grader.course import tasks, workspace
-from grader.task import Experiment
+from grader.task import Experiment, Review
 
 
 @click.command()
@@ -19,8 +19,17 @@ from grader.task import Experiment
 @click.option("--quick", is_flag=True, help="Take one seed: a score without a class, in a third of the time.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 @click.option("--seed-file", type=click.Path(path_type=Path), help="File with a secret that the seeds also depend on.")
+@click.option("--give-up", is_flag=True, help="End the change that you review, and see its faults.")
 @click.pass_obj
-def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json: bool, seed_file: Path | None) -> None:
+def task(
+    folder: str | None,
+    word: str,
+    file: Path | None,
+    quick: bool,
+    as_json: bool,
+    seed_file: Path | None,
+    give_up: bool,
+) -> None:
     """Score your file for an open task.
 
     `grade list` shows the tasks, and `grade show NAME` prints the page of one. FILE is the one in your workspace unless
@@ -28,6 +37,9 @@ def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json:
     always gets the same score. Exits 0 if the file is in a class, and 1 if it is in none.
 
     An experiment takes no FILE: it is a folder with a claim, runs and a report. The command does what comes next.
+
+    A task in which you review a change takes no FILE. It draws a change and writes a folder with it. From then on, it
+    judges the verdicts and tests that are new in the folder.
     """
     from grader.course.seed import read_seed
     from grader.isolation import scratch
@@ -41,7 +53,17 @@ def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json:
 
         if file or quick:
             raise UsageError(f"{chosen.label} takes no file and has no --quick: an experiment is a folder.")
+        if give_up:
+            raise UsageError("An experiment has nothing to give up: its runs say what is true.")
         sys.exit(experiment(space, chosen, secret=read_seed(seed_file) if seed_file else 0, as_json=as_json))
+    if isinstance(chosen, Review):
+        from grader.cli.change import review_change
+
+        if file or quick or seed_file:
+            raise UsageError(f"{chosen.label} takes no file, and has neither --quick nor --seed-file.")
+        sys.exit(review_change(space, chosen, give_up=give_up, as_json=as_json))
+    if give_up:
+        raise UsageError(f"{chosen.label} is scored by a file; --give-up is for changes that you review.")
     if file is None and (new := space.add(chosen)):
         click.echo(f"new   {new}", err=as_json)
         terminal.echo(

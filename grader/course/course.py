@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -144,9 +144,9 @@ def problem_folders(root: Path) -> list[Path]:
     return sorted(path for path in (root / "problems").glob("p[0-9][0-9]_*") if path.is_dir())
 
 
-def as_toml(course: Course, names: Iterable[str]) -> dict[str, Any]:
-    """Returns the table of a `course.toml` with a selection of a course's problems, all in its own folder, and the
-    open tasks that come after them."""
+def as_toml(course: Course, names: Iterable[str], open_tasks: Container[str]) -> dict[str, Any]:
+    """Returns the table of a `course.toml` with a selection of a course's problems, all in its own folder, and those of
+    these open tasks that come after them."""
     parts: dict[str, dict[str, Any]] = {}
     chosen = list(names)
     for listed in (course.by_name[name] for name in chosen):
@@ -158,7 +158,8 @@ def as_toml(course: Course, names: Iterable[str]) -> dict[str, Any]:
         part = parts.setdefault(listed.part, {"title": listed.part, **optional, **words, "problems": []})
         part["problems"].append(row)
     rows = list(parts.values())
-    tasks = [{"name": task.name, "after": str(task.after)} for task in course.tasks if task.after in chosen]
+    kept = [task for task in course.tasks if task.after in chosen and task.name in open_tasks]
+    tasks = [{"name": task.name, "after": str(task.after)} for task in kept]
     paths = [
         {"name": path.name, "title": path.title, "then": path.then, "problems": list(map(str, path.problems))}
         for path in course.paths

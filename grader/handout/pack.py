@@ -20,6 +20,7 @@ from grader.isolation.sandbox import ForkServer
 from grader.judge import bundled_outputs
 from grader.paths import ROOT
 from grader.problem import Problem
+from grader.task import Review
 
 PACKAGES = ("commandline", "grader", "studio")
 _BUILDS_ON = re.compile(r"\bbuilds_on=\([\d, ]*\)")
@@ -70,7 +71,8 @@ def new_folder(directory: Path) -> Iterator[Path]:
 def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agents: str | None = None) -> Iterator[str]:
     """Writes the bundle of these problems, and of the open tasks after them, to an empty folder; yields a line for
     each."""
-    open_tasks = tasks.after(problems)
+    # Changes to review are made from solutions, which a bundle has none of.
+    open_tasks = [task for task in tasks.after(problems) if not isinstance(task, Review)]
     # The trainer contains a whole GPT, so it is handed out only with what needs it: the capstone, the plays and tasks.
     needs_harness = plays or bool(open_tasks) or any("from harness" in _probes(problem) for problem in problems)
     packages = [*PACKAGES, *(["harness"] if needs_harness else [])]
@@ -108,7 +110,8 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
         else:
             (folder / "docs" / "index.md").unlink()
     first = problems[0]
-    listed = tomli_w.dumps(course.as_toml(selected(), [problem.name for problem in problems]))
+    kept = [task.label for task in open_tasks]
+    listed = tomli_w.dumps(course.as_toml(selected(), [problem.name for problem in problems], kept))
     (folder / WHEEL).mkdir()
     for name, text in {
         project.PROJECT_FILE: project.project_file([*packages, "problems"], beside=WHEEL),

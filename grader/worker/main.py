@@ -232,7 +232,7 @@ class WorkerState:
             random.seed(fields["draws"])
             np.random.seed(fields["draws"])
             namespace = self.sources.install(problem.name, fields["sources"], fields["filename"])
-            self.subjects[fields["variant"]] = Subject(problem, namespace, say=self.say)
+            self.subjects[fields["variant"]] = Subject(problem, namespace, say=self.say, ask=self._ask)
             return Frame("loaded")
         if request.kind == "examples":
             return Frame("examples", {"failures": _false_examples(fields["page"])})

@@ -9,7 +9,7 @@ from commandline.chart import Chart, Line, draw
 from grader.course import catalog, tasks
 from grader.course.tasks import Best
 from grader.report.markdown_html import to_html
-from grader.task import Task
+from grader.task import Review, Task
 from studio.studio import Studio
 from studio.view import render
 
@@ -32,6 +32,7 @@ def page(request: Request) -> Response:
         "page": to_html(text),
         "best": best,
         "chart": _chart(task, best) if best else None,
+        "is_review": isinstance(task, Review),
         "filename": studio.space.file(task).name,
     }
     return render(request, "open_task.html", values)

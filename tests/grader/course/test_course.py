@@ -81,13 +81,13 @@ def test_an_optional_part_comes_last_once_another_problem_is_attempted(select: S
     shutil.copyfile(folder / "solutions" / "p01_moving_average.py", space.file(second))
     space.remember(second, verdict="PASS", score=second.points)
     assert space.next_problem() == first, "the only one that is left"
-    assert course.as_toml(course.read(folder), catalog.names())["part"][0]["optional"] is True
+    assert course.as_toml(course.read(folder), catalog.names(), ())["part"][0]["optional"] is True
 
 
 def test_a_cold_problem_stays_cold_in_a_bundle(select: Select):
     folder = select(one_part('{ problem = "p01_moving_average", cold = true }, "p02_exponential_average"'))
     assert [catalog.is_cold(problem) for problem in catalog.problems()] == [True, False]
-    rows = course.as_toml(course.read(folder), catalog.names())["part"][0]["problems"]
+    rows = course.as_toml(course.read(folder), catalog.names(), ())["part"][0]["problems"]
     assert rows == [{"problem": "p01_moving_average", "cold": True}, "p02_exponential_average"]
     folder = select(one_part('{ problem = "p01_moving_average", cold = 1 }'))
     with pytest.raises(CourseError, match="`cold` of part 1 must be true or false"):
@@ -203,8 +203,10 @@ def test_an_open_task_has_a_folder_and_comes_after_a_problem(select: Select):
     select(one_task("doubling"))
     read = course.read(folder)
     assert [(task.name, str(task.after)) for task in read.tasks] == [("doubling", "p01_moving_average")]
-    assert course.as_toml(read, ["p02_exponential_average"]).get("task") is None
-    assert course.as_toml(read, ["p01_moving_average"])["task"] == [{"name": "doubling", "after": "p01_moving_average"}]
+    assert course.as_toml(read, ["p02_exponential_average"], ["doubling"]).get("task") is None
+    assert course.as_toml(read, ["p01_moving_average"], ["doubling"])["task"] == [
+        {"name": "doubling", "after": "p01_moving_average"}
+    ]
     assert folder / "tasks" in course.secret_folders([folder])
 
 

@@ -1,0 +1,89 @@
+"""Whether a task of changes is sound: each fault alone is one, its change is right without it, a good test counts, and
+cheats are refused."""
+
+from collections.abc import Iterator
+
+from grader.changes import drawing, testing
+from grader.changes.change import Change, bases
+from grader.changes.drawing import Plan, Proofs
+from grader.changes.reviewing import descriptions
+from grader.course import catalog, imports, tasks
+from grader.isolation.sandbox import Workers
+from grader.practice.hunts import Hunt
+from grader.problem import Problem
+from grader.task import Review
+
+FEWEST_FORGERIES = 3
+SEEDS = ("b", "c")  # of the changes that are drawn
+Finding = tuple[str, str]  # what was found, and a complaint about it; empty if there is none
+
+
+def verify(task: Review, workers: Workers) -> Iterator[Finding]:
+    """Yields what was found, in order, for the descriptions, for changes of each problem with their faults, and for
+    each forgery. Raises CourseError."""
+    problems = drawing.problems(task)
+    texts = descriptions(task)
+    missing = [
+        f"{problem.name} {style}"
+        for problem in problems
+        for style in bases(problem)
+        if not texts.get(problem.name, {}).get(style.removesuffix(".py"))
+    ]
+    yield "each style has a description", f"no description says what becomes of {', '.join(missing)}" if missing else ""
+    with Proofs(workers) as proofs:
+        for seed in SEEDS:
+            yield from _of_change(task, drawing.draw(problems, (), seed, proofs.is_fault), proofs)
+        forgeries = tasks.forgeries(task)
+        if len(forgeries) < FEWEST_FORGERIES:
+            yield "", f"it has {len(forgeries)} forgeries, fewer than {FEWEST_FORGERIES}"
+        for path in forgeries:
+            yield of_forgery(path.name, catalog.text_of(path), proofs)
+
+
+def _of_change(task: Review, plan: Plan, proofs: Proofs) -> Iterator[Finding]:
+    """Yields what is found about a change: its size, whether it is right without its faults, and each fault."""
+    change = plan.change()
+    said = f"change {plan.seed}: {change.size} lines in {len(change.hunks)} hunks, {len(change.faults)} faults"
+    fits = drawing.LEAST <= change.size <= drawing.MOST
+    yield said, "" if fits else f"{said}; it must have {drawing.LEAST} to {drawing.MOST} lines"
+    for file in change.files:
+        said = f"{file.name} becomes {file.new}"
+        yield f"{said}, and passes without its faults", "" if proofs.is_right(file) else f"{said}, and does not pass"
+    yield from (of_fault(task, plan, change, number, proofs) for number in change.faults)
+
+
+def of_fault(task: Review, plan: Plan, change: Change, number: int, proofs: Proofs) -> Finding:
+    """Returns what is found about a fault, which has failed the grader: the task's own test of the problem must
+    count."""
+    fault = change.faults[number]
+    near = [sister.broken for sister in plan.sisters_of(fault)]
+    test = testing.of_text(fault.problem, f"test_{number}.py", own_test(task, fault.problem))
+    judged = testing.judge(fault.problem, test, fault.broken, near, proofs.workers)
+    said = f"{fault.problem.label}, {fault.misconception.name!r}: {judged.says}"
+    return said, "" if judged.counts else said
+
+
+def own_test(task: Review, problem: Problem) -> str:
+    """Returns the task's own test of a problem, in which nothing is spared. Raises CourseError."""
+    return catalog.text_of(task.home / "solutions" / task.label / f"{problem.name}.py")
+
+
+def of_forgery(name: str, text: str, proofs: Proofs) -> Finding:
+    """Returns what is found about a test that cheats: on the fault FAULT of the problem PROBLEM, it must be refused for
+    the reason that its REFUSED names."""
+    problem = catalog.find(imports.constant(text, "PROBLEM"))
+    idea = imports.constant(text, "FAULT")
+    fault = next(hunt for hunt in drawing.hunts_of(problem) if hunt.misconception.name == idea)
+    near = [sister.broken for sister in _sisters(fault, proofs)]
+    judged = testing.judge(problem, testing.of_text(problem, name, text), fault.broken, near, proofs.workers)
+    said = f"{name}: {judged.says}"
+    return said, "" if not judged.counts and imports.constant(text, "REFUSED") in judged.says else said
+
+
+def _sisters(fault: Hunt, proofs: Proofs) -> list[Hunt]:
+    """Returns the first sisters of a fault that are faults."""
+    found: list[Hunt] = []
+    for sister in drawing.sisters(fault):
+        if len(found) < drawing.MOST_SISTERS and proofs.is_fault(sister):
+            found.append(sister)
+    return found
