@@ -154,7 +154,7 @@ def opening(leaked: bool) -> Any:
     """A question that begins like many others, with fewer than half of its words. Documents have that beginning."""
 
     def kind(a: Author) -> Planted:
-        start = OPENING[: 2 * a.n - 1]
+        start = OPENING[: 2 * a.n - 2]
         question, answer = [*start, *a.some(a.length - len(start))], a.answer()
         return [test(question, answer)], [a.document(question, answer) if leaked else a.document(start, a.some(9))]
 
@@ -217,12 +217,11 @@ GROUPS: Mapping[str, Mapping[str, Callable[[Author], Planted]]] = {
         ),
         "names its answer, which does not follow": lambda a: inside_question(a, answer_again=False),
         "names its answer, which follows, too": lambda a: inside_question(a, answer_again=True),
-        "has its answer in reach": with_documents(
-            lambda a, q, answer: [a.document(q, a.some(a.reach - 1), answer)], 2
-        ),
+        "has its answer in reach": with_documents(lambda a, q, answer: [a.document(q, a.some(a.reach - 1), answer)], 2),
         "has its answer one word too far away": with_documents(
             lambda a, q, answer: [a.document(q, a.some(a.reach), answer)]
         ),
+        "has its answer far away": with_documents(lambda a, q, answer: [a.document(q, a.far(), answer)]),
         "has its answer at the end of a document": with_documents(lambda a, q, answer: [text([*q, "it", *answer])], 2),
         "is followed by the first words of its answer": with_documents(
             lambda a, q, answer: [a.document(q, answer[:-1])], 3

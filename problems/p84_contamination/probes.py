@@ -12,16 +12,16 @@ import numpy as np
 from grader.authoring import BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
 from problems.p84_contamination.planted import WORDS as PARTS
-from problems.p84_contamination.problem import EXPOSURE, FAMILIES, HALF, HOLM, ORDER, SCAN, SPLIT, number_of
+from problems.p84_contamination.problem import FAMILIES, HALF, HOLM, ORDER, SCAN, SPLIT, number_of
 
 NONE, MOST_WORDS = -1, 60
 N_MANY, N_LONG, REACH, WORDS_OF_A_QUESTION, WORDS_OF_A_DOCUMENT = 8, 5, 20, 30, 100
-# As on the page. Correct programs take 4 to 9 times as long as the split alone, also those that loop in Python, and
-# programs that look for each question in each document 130 times.
+# As on the page. Correct programs take 2 to 9 times as long as the split alone, also those that loop in Python, and
+# programs that look for each question in each document 170 times.
 TIMES = 30
-# As on the page. Programs that keep an index of the questions need hardly a byte more for a longer stream. A list of its
-# documents takes 0.5 MB more, and their runs 10 MB. What Python counts is told to the process of the submission, so a
-# file that is made for it could hide its memory; the judge's own limit is that of the process.
+# As on the page. Programs that keep an index of the questions need hardly a byte more for a longer stream. A list of
+# its documents takes 0.5 MB more, and their runs 10 MB. Python counts in the process of the submission, so a file that
+# is made for it could hide its memory.
 MORE = 200_000
 FIRST = 0.25  # the part of the long stream with which it is compared
 LEVEL = 0.01
@@ -88,7 +88,9 @@ def counting(subject: Subject, case: Case, entry: str) -> Reading:
 @eager
 def ordering(subject: Subject, case: Case) -> Reading:
     """The logarithm of the p-value of an order."""
-    return Reading({"order.log10_p": np.log10(max(_p_value(subject, **_copied(case, "canonical", "shuffled")), 1e-300))})
+    return Reading(
+        {"order.log10_p": np.log10(max(_p_value(subject, **_copied(case, "canonical", "shuffled")), 1e-300))}
+    )
 
 
 @eager

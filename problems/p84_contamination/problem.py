@@ -275,7 +275,7 @@ PROBLEM = Problem(
         "odd": group("odd"),
         "nothing": Cases(nothing, {"n": (4,), "reach": (1,), "N": (1, 0)}, draws=4, show=shown, covers=("one",)),
         "quoted": Cases(quoted, {"N": (150,), "n": (8,), "reach": (30,)}, draws=1, show=shown),
-        "many": Cases(seeded, {"N": (600,), "D": (1_000,)}, draws=1),
+        "many": Cases(seeded, {"N": (800,), "D": (2_000,)}, draws=1),
         "long": Cases(seeded, {"N": (30,), "D": (800,)}, draws=1),
         "losses": Cases(losses, {"N": (5, 7), "M": (12, 31), "levels": (0,)}, draws=2, covers=("coprime",)),
         "tied losses": Cases(losses, {"N": (6,), "M": (40,), "levels": (1,)}, draws=2),
@@ -301,9 +301,9 @@ PROBLEM = Problem(
         scans("one test", 1, "nothing"),
         scans("false alarms", 2, "quoted"),
         exact(
-            "work of many questions", 2, "scanning_many", "scan", cases="many", calls=(SCAN,), cpu_seconds=6,
-            advice="Do not look for each question in each document. A dictionary from the runs of all questions to their "
-            "places answers for all of them at once.",
+            "work of many questions", 2, "scanning_many", "scan", cases="many", calls=(SCAN,), cpu_seconds=3,
+            advice="Do not look for each question in each document. A dictionary from the runs of all questions to "
+            "their places answers for all of them at once.",
         ),
         exact(
             "memory of a long stream", 2, "scanning_long", "scan", cases="long", calls=(SCAN,),

@@ -119,6 +119,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
     "74": ("whole arrays", "work of chunks", "work of one position"),
     "76": ("products of codes",),
     "77": ("error of the outputs", "under half of plain rounding", "work of 640 features"),
+    "84": ("work of many questions",),
 }  # fmt: skip
 
 

@@ -50,7 +50,9 @@ def scan(documents, tests, n, share, reach):
             shares[test] = max(shares[test], part)
             if part >= share:
                 answer = answers[test]
-                begins = {place - at + length + more for other, at, place in hits if other == test for more in range(reach)}
+                begins = {
+                    place - at + length + more for other, at, place in hits if other == test for more in range(reach)
+                }
                 after = [numbers[begin : begin + len(answer)] for begin in begins]
                 leaks[test] = max(leaks[test], 2 if answer and answer in after else 1)
     return shares, leaks
