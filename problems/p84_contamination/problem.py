@@ -13,7 +13,7 @@ from problems.p84_contamination.planted import GROUPS, OPENING, Author, test, te
 
 SPLIT, SCAN, EXPOSURE, ORDER, HOLM = "words", "scan", "exposure", "order_test", "holm"
 HALF = 0.5
-LEAKS = {-1: "too short", 0: "clean", 1: "question leaked", 2: "question and answer leaked"}
+LEAKS = {"-1": "SHORT", "0": "CLEAN", "1": "QUESTION", "2": "ANSWERED"}
 FAMILIES = 400
 # Logarithms and means in float64 are right to 1e-12, and p-values of Student's distribution to 1e-10 of themselves,
 # which is why their logarithms are compared. Ranks that are off by one change an exposure by 1e-5 or more.
@@ -194,9 +194,10 @@ def test_in_words(case: Case, difference: Difference) -> str:
     place = difference.index[0]
     question, answer = json.loads(case.values["tests"])[place]
     kind = json.loads(case.values["kinds"])[place]
-    what = "`shares`" if difference.path.endswith("shares") else "`leaks`"
+    name, values = difference.path.removeprefix("scan."), (difference.got, difference.expected)
+    got, expected = (LEAKS.get(value, value) if name == "leaks" else value for value in values)
     return (
-        f"test {place}, whose question {kind}: {what} has {difference.got}, expected {difference.expected} (question: "
+        f"test {place}, whose question {kind}: `{name}` has {got}, expected {expected} (question: "
         f"{question!r}, answer: {answer!r}, n = {case.values['n']}, reach = {case.values['reach']})"
     )
 
@@ -226,10 +227,10 @@ def alarms_in_words(case: Case, difference: Difference) -> str:
     )
 
 
-def scans(name: str, points: int, cases: str, leaves: str = "scan", **more: Any) -> Check:
+def scans(name: str, points: int, cases: str, leaves: str = "scan") -> Check:
     return Check(
         name, points, "scanning", leaves=leaves, cases=cases, tolerance=OF_SHARES, in_words=test_in_words,
-        words=LEAKS if leaves == "scan.leaks" else {}, calls=(SCAN,), **more,
+        calls=(SCAN,),
     )  # fmt: skip
 
 

@@ -77,6 +77,10 @@ pytestmark = pytest.mark.fast
          "in step 2, `schedule` does not begin 'a'; expected: it begins 'a' at position 3"),
         ("83", "agents that send their text again", "steps.idle", (2,), "7",
          "at the end, when nothing runs, `evict` frees 7 blocks of decode worker 0; expected 3"),
+        ("84", "order", "order.log10_p", (), "-2", "`order_test` returned 0.01, expected 1000"),
+        ("84", "false accusations", "accused.wrong", (), "7",
+         "in 400 simulated families of 20 test sets, with adjusted p-values of 0.01 or less as alarms, the share of "
+         "families with a false one is 7, expected 3"),
         ("66", "size of the cache", "program.cache_bytes", (), "7", "the cache takes 7 bytes, expected 3"),
         ("16", "each example once per epoch", "times_seen", (1, 5), "0", "row 5 is read 0 times in epoch 1, expected "
             "3"),
