@@ -238,7 +238,7 @@ GROUPS: Mapping[str, Mapping[str, Callable[[Author], Planted]]] = {
             lambda a, q, answer: [a.document(answer), a.document(a.some(a.length), answer)]
         ),
         "is in a document in part, with its answer": with_documents(
-            lambda a, q, answer: [a.document(q[1 - 2 * a.n :], answer), a.document(q)]
+            lambda a, q, answer: [a.document(q[1 - 3 * a.n :], answer), a.document(q)]
         ),
         "is in two documents, the second with its answer": with_documents(
             lambda a, q, answer: [a.document(q), a.document(q, answer)]

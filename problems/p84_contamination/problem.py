@@ -65,7 +65,7 @@ def planted(group: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         "documents": _listed(documents),
         "tests": _listed(tests),
         **{key: sizes[key] for key in ("n", "reach")},
-        "share": HALF,
+        "share": sizes["percent"] / 100,
         "kinds": _listed(names),
     }
 
@@ -251,8 +251,9 @@ def order(name: str, points: int, cases: str) -> Check:
     )
 
 
-def group(name: str, draws: int = 2) -> Cases:
-    return Cases(partial(planted, name), {"n": (4, 5), "reach": (6, 9)}, draws=draws, show=shown)
+def group(name: str, draws: int = 2, percent: int = 50) -> Cases:
+    sizes = {"n": (4, 5), "reach": (6, 9), "percent": (percent,)}
+    return Cases(partial(planted, name), sizes, draws=draws, show=shown)
 
 
 PROBLEM = Problem(
@@ -272,12 +273,14 @@ PROBLEM = Problem(
         "copies": group("copies"),
         "forms": Cases(forms, {"n": (3, 4), "reach": (4,)}, draws=2, show=shown),
         "parts": group("parts", draws=3),
-        "answers": group("answers", draws=3),
+        "answers": group("answers", draws=3, percent=75),
         "odd": group("odd"),
-        "nothing": Cases(nothing, {"n": (4,), "reach": (1,), "N": (1, 0)}, draws=4, show=shown, covers=("one",)),
+        "nothing": Cases(
+            nothing, {"n": (4,), "reach": (1,), "percent": (100,), "N": (1, 0)}, draws=4, show=shown, covers=("one",)
+        ),
         "quoted": Cases(quoted, {"N": (150,), "n": (8,), "reach": (30,)}, draws=1, show=shown),
         "many": Cases(seeded, {"N": (800,), "D": (2_000,)}, draws=1),
-        "long": Cases(seeded, {"N": (30,), "D": (800,)}, draws=1),
+        "long": Cases(seeded, {"N": (10,), "D": (400,)}, draws=1),
         "losses": Cases(losses, {"N": (5, 7), "M": (12, 31), "levels": (0,)}, draws=2, covers=("coprime",)),
         "tied losses": Cases(losses, {"N": (6,), "M": (40,), "levels": (1,)}, draws=2),
         "one loss": Cases(losses, {"N": (1, 2), "M": (1,), "levels": (0, 1)}, draws=3),
