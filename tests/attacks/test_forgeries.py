@@ -127,6 +127,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "results that do not fit", "results that just fit", "a prompt without room", "the last token of the budget",
         "random agents", "a long agent",
     ),
+    "84": ("work of many questions",),
 }  # fmt: skip
 
 

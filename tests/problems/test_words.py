@@ -87,6 +87,10 @@ pytestmark = pytest.mark.fast
          "the two tokens after the first are 0 and 1 with the probability 7; the model gives them 3"),
         ("75", "distribution of the text", "law.tokens", (2, 0, 1), "7",
          "with choice 2 of the uniform numbers, token 2 of the text is 7, expected 3"),
+        ("84", "order", "order.log10_p", (), "-2", "`order_test` returned 0.01, expected 1000"),
+        ("84", "false accusations", "accused.wrong", (), "7",
+         "in 400 simulated families of 20 test sets, with adjusted p-values of 0.01 or less as alarms, the share of "
+         "families with a false one is 7, expected 3"),
         ("66", "size of the cache", "program.cache_bytes", (), "7", "the cache takes 7 bytes, expected 3"),
         ("16", "each example once per epoch", "times_seen", (1, 5), "0", "row 5 is read 0 times in epoch 1, expected "
             "3"),

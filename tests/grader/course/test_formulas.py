@@ -41,6 +41,7 @@ PAGES = {
     "72": "√(1/t) = 0.1 ln s + 1",
     "73": "chosen = the k largest of sₑ + bₑ,\ngₑ = sₑ / (Σ_chosen s)",
     "78": "seconds = max(operations / flops, bytes / bandwidth)",
+    "84": "exposure = log₂ R - log₂ rank",
     "80": "pass@k = 1 - C(n - c, k) / C(n, k)",
     "71": "weightₜₛ = e^(scoreₜₛ) / (e^(zₕ) + Σᵣ e^(scoreₜᵣ))",
     "75": "loss = meanₜ(-ln pₜ(xₜ₊₁)) + λ · meanₜ(-ln qₜ(xₜ₊₂))",
