@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from grader.problem import Cases, Check, Problem
+from grader.problem import Cases, Check, Entry, Problem
 
 
 @dataclass(frozen=True)
@@ -70,3 +70,42 @@ class Task(Problem):
     def standard(self, score: float) -> str:
         """Returns the name of the best class that a score is in; empty if it is in none."""
         return next((each.name for each in reversed(self.standards) if score <= each.most), "")
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What an experiment varies: a setting of the harness.
+
+    Attributes:
+        setting: The name of the setting.
+        baseline: Its value in the arm that is compared with.
+        new: Its value in the other arm.
+        question: What the experiment asks, in a sentence.
+    """
+
+    setting: str
+    baseline: str
+    new: str
+    question: str
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment(Task):
+    """The definition of an open task in which a learner designs an experiment, runs it and reports it. It has no entry
+    and no evidence of its own: all runs are those of the harness.
+
+    Attributes:
+        entries: None: nothing is programmed.
+        factors: What may be varied. A workspace gets one of them, and some have no effect.
+        settings: The settings of all runs, as `KEY=VALUE`.
+        steps: The most updates of a run.
+        most_rates: The most learning rates that an arm may try.
+        most_seeds: The most seeds.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    factors: tuple[Factor, ...] = ()
+    settings: tuple[str, ...] = ()
+    steps: int = 0
+    most_rates: int = 3
+    most_seeds: int = 6

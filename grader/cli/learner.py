@@ -18,6 +18,7 @@ from grader.cli import (
     cost,
     course,
     editors,
+    experiment,
     explore,
     grading,
     hunt,
@@ -51,6 +52,7 @@ class Grade(Commands):
             "problem",
             "test-out",
             "task",
+            "claim",
             "watch",
             "web",
             "hint",
@@ -273,6 +275,7 @@ def doctor(folder: str | None) -> None:
 for command in (
     *grading.COMMANDS,
     *task.COMMANDS,
+    *experiment.COMMANDS,
     *progress.COMMANDS,
     *watch.COMMANDS,
     *practice.COMMANDS,

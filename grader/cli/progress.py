@@ -41,7 +41,7 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
         raise UsageError(f"No problem matches {' '.join(words)!r}. `grade list` shows all of them.")
     if as_json:
         rows = [_row(problem, standings[problem.name], space.file(problem)) for problem in shown]
-        open_tasks = [_task_row(task, best_of[task], space.file(task)) for task in best_of]
+        open_tasks = [_task_row(task, best_of[task], space.file(task) if task.entries else None) for task in best_of]
         click.echo(json.dumps({"schema": SCHEMA, "problems": rows, "tasks": open_tasks}, ensure_ascii=False))
         return
     part = ""
@@ -98,8 +98,9 @@ def _task_lines(task: Task, best: tasks.Best | None) -> list[str]:
     return [f"{row}  {state}".rstrip()] if fits else [row, f"      {state}"]
 
 
-def _task_row(task: Task, best: tasks.Best | None, file: Path) -> dict[str, Any]:
-    """Returns an open task as other programs read it, with the learner's best score and class, or null."""
+def _task_row(task: Task, best: tasks.Best | None, file: Path | None) -> dict[str, Any]:
+    """Returns an open task as other programs read it, with the learner's best score and class, or null. One in which
+    nothing is programmed has no file."""
     return {
         "name": task.label,
         "title": task.title,
@@ -107,7 +108,7 @@ def _task_row(task: Task, best: tasks.Best | None, file: Path) -> dict[str, Any]
         "unit": task.unit,
         "best": best.score if best else None,
         "class": best.standard or None if best else None,
-        "file": str(file.absolute()),
+        "file": str(file.absolute()) if file else None,
     }
 
 

@@ -10,6 +10,7 @@ from commandline import terminal
 from commandline.errors import UsageError
 from commandline.progress import working
 from grader.course import tasks, workspace
+from grader.task import Experiment
 
 
 @click.command()
@@ -25,6 +26,8 @@ def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json:
     `grade list` shows the tasks, and `grade show NAME` prints the page of one. FILE is the one in your workspace unless
     you name another. If it does not exist there yet, it is created from the stub, and nothing is run. The same file
     always gets the same score. Exits 0 if the file is in a class, and 1 if it is in none.
+
+    An experiment takes no FILE: it is a folder with a claim, runs and a report. The command does what comes next.
     """
     from grader.course.seed import read_seed
     from grader.isolation import scratch
@@ -33,6 +36,12 @@ def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json:
     from grader.tasks import grading, report
 
     chosen, space = tasks.find(word), workspace.find(folder)
+    if isinstance(chosen, Experiment):
+        from grader.cli.experiment import experiment
+
+        if file or quick:
+            raise UsageError(f"{chosen.label} takes no file and has no --quick: an experiment is a folder.")
+        sys.exit(experiment(space, chosen, secret=read_seed(seed_file) if seed_file else 0, as_json=as_json))
     if file is None and (new := space.add(chosen)):
         click.echo(f"new   {new}", err=as_json)
         terminal.echo(

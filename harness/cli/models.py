@@ -225,6 +225,7 @@ def playground(run_name: str, root: Path) -> None:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
               help="A setting of the cache, with --task: cache_blocks, cache_block_size or cache_rows. "
                    "Repeatable.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 @step_option
 @no_pieces_option
 @root_option
@@ -238,6 +239,7 @@ def evaluate(
     temperature: float,
     system: str | None,
     settings: tuple[str, ...],
+    as_json: bool,
     step: int | None,
     no_pieces: bool,
     root: Path,
@@ -251,8 +253,8 @@ def evaluate(
     if task is None and spec is None and run_name.startswith(HUGGING_FACE):
         raise UsageError(f"{run_name} has no data of its own; name a text with --data, or a task with --task.")
     if task is not None:
-        if spec or field:
-            raise UsageError("--task needs no --data and no --field.")
+        if spec or field or as_json:
+            raise UsageError("--task needs no --data, no --field and no --json.")
         cache = _cache_settings(settings)
         opened = partial(open_model, root, run_name, None, step, no_pieces=no_pieces)
         _evaluate_task(opened, run_name, task, problems, samples, temperature, system, cache)
@@ -294,6 +296,11 @@ def evaluate(
     with jax.set_mesh(session.mesh):
         loss, measured = session.measure(state)
     tokens, name = data.validation, f"{data.name}, " if spec else ""
+    if as_json:
+        known = {"model": run_name, "step": step, "data": data.name, "tokens": len(tokens), "loss": float(loss)}
+        bits = None if session.config.has_pairs else session.bits_per_byte(loss)
+        click.echo(json.dumps({**known, "bits_per_byte": bits, **{key: float(each) for key, each in measured.items()}}))
+        return
     if session.config.has_pairs:
         click.echo(f"{named}, on {name}{counted(len(session.validation_windows), 'pair')}")
         for key, value in {"loss": loss, **measured}.items():

@@ -1,0 +1,182 @@
+"""The runs that a claim asks for: planned, trained by the harness, and read."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from commandline.errors import CommandError, UsageError
+from grader.experiment.claim import Arm, Claim
+from grader.paths import ROOT
+from grader.task import Experiment, Factor
+
+SECONDS = 1800  # for one run; a busy machine may take long
+TEST_STORIES = 300
+KEPT = ("step", "loss", "gradient_norm", "learning_rate", "validation_loss")  # of a line of metrics; no times
+Say = Callable[[str], None]
+
+
+class Planned(NamedTuple):
+    """One run of an experiment: its arm, its learning rate, and the number of its seed."""
+
+    arm: str
+    rate: float
+    number: int
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return f"{self.arm}-{self.rate:g}-{self.number}"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Where the runs of a claim are, and how they are trained.
+
+    Attributes:
+        task: The experiment.
+        factor: What it varies.
+        claim: What its author says.
+        folder: The folder of the runs. That of another claim has another name.
+    """
+
+    task: Experiment
+    factor: Factor
+    claim: Claim
+    folder: Path
+
+    @classmethod
+    def within(cls, folder: Path, task: Experiment, factor: Factor, claim: Claim) -> "Lab":
+        """Returns the lab of a claim in the folder of an experiment."""
+        return cls(task, factor, claim, folder / "runs" / claim.digest[:8])
+
+    def settings(self, planned: Planned, seed: int) -> dict[str, str]:
+        """Returns the settings of a run by name, as the harness takes them."""
+        arm: Arm = self.claim.arms[planned.arm]
+        given = dict(each.partition("=")[::2] for each in (*self.task.settings, *arm.settings))
+        own = {"seed": str(seed), "learning_rate": repr(planned.rate), "steps": str(arm.steps)}
+        return {**given, self.factor.setting: arm.value, **own}
+
+    def train(self, planned: Planned, seed: int | None = None, folder: Path | None = None) -> list[dict[str, Any]]:
+        """Trains a run, or what is left of it, and returns the lines of its metrics. Raises CommandError if the harness
+        does not finish it."""
+        settings = self.settings(planned, self.claim.seed(planned.number) if seed is None else seed)
+        words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        runs = self.folder if folder is None else folder
+        harness("train", "--quiet", "--run", planned.name, "--runs", str(runs), *words)
+        return metrics(runs / planned.name)
+
+    def is_done(self, planned: Planned) -> bool:
+        """Whether a run is trained to its end. Raises UsageError if its folder is that of another run."""
+        rows = metrics(self.folder / planned.name)
+        if not rows or rows[-1]["step"] < self.claim.arms[planned.arm].steps:
+            return False
+        self.check(planned)
+        return True
+
+    def check(self, planned: Planned) -> None:
+        """Raises UsageError if the settings of a run are not those of the claim."""
+        path = self.folder / planned.name / "config.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise UsageError(f"{path} cannot be read. Remove {path.parent}, and it is trained again.") from None
+        for name, value in self.settings(planned, self.claim.seed(planned.number)).items():
+            if not _is_same(found.get(name), value):
+                raise UsageError(
+                    f"{path.parent} is no run of this claim: it has {name}={found.get(name)}, and the claim {value}. "
+                    "Runs that were made before the claim do not count; remove the folder, and it is trained."
+                )
+
+    def tried(self) -> list[Planned]:
+        """Returns the runs with the first seed, which choose the learning rate of each arm."""
+        return [Planned(name, rate, 0) for name, arm in self.claim.arms.items() for rate in arm.rates]
+
+    def rate(self, arm: str) -> float:
+        """Returns the learning rate of the least validation loss with the first seed. The runs must be done."""
+        rates = self.claim.arms[arm].rates
+        return min(rates, key=lambda rate: validation_loss(metrics(self.folder / Planned(arm, rate, 0).name)))
+
+    def final(self, arm: str) -> list[Planned]:
+        """Returns the runs of an arm that its last number comes from, one for each seed."""
+        rate = self.rate(arm)
+        return [Planned(arm, rate, number) for number in range(self.claim.seeds)]
+
+    def run_all(self, say: Say = lambda text: None) -> None:
+        """Trains every run that is not done: first those that choose the learning rates, then the other seeds."""
+        for stage in (self.tried, lambda: [each for arm in self.claim.arms for each in self.final(arm)]):
+            planned = stage()
+            for place, each in enumerate(planned, 1):
+                if not self.is_done(each):
+                    say(f"run {place} of {len(planned)}, {each.name}")
+                    self.train(each)
+
+    def missing(self) -> int:
+        """Returns the number of runs that are not done, as far as it is known which they are."""
+        first = [each for each in self.tried() if not self.is_done(each)]
+        if first:
+            return len(first) + 2 * (self.claim.seeds - 1)
+        return sum(not self.is_done(each) for arm in self.claim.arms for each in self.final(arm))
+
+
+def harness(*words: str, module: str = "harness") -> str:
+    """Runs a command of the harness, and returns what it prints. Raises CommandError if it fails."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", module, *words],
+            env=env, capture_output=True, text=True, check=False, timeout=SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise CommandError(f"The harness took longer than {SECONDS} s. Try again on an idle machine.") from None
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["it stopped without a word"])[-1]
+        raise CommandError(f"The harness did not finish a run: {reason}")
+    return done.stdout
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    """Returns the lines of the metrics of a run, without times; none if there are none."""
+    try:
+        lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        return [{name: row[name] for name in KEPT if name in row} for row in map(json.loads, lines)]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def validation_loss(rows: Sequence[Mapping[str, Any]]) -> float:
+    """Returns the last validation loss of a run; infinite if it is not a number."""
+    seen = [row["validation_loss"] for row in rows if row.get("validation_loss") is not None]
+    return float(seen[-1]) if seen and math.isfinite(float(seen[-1])) else math.inf
+
+
+def write_stories(path: Path, seed: int) -> None:
+    """Writes stories that no run has seen to a file."""
+    harness(str(seed), str(TEST_STORIES), str(path), module="tasks.held_out_stories")
+
+
+def loss_on(runs: Path, name: str, stories: Path) -> float:
+    """Returns the loss of a run's best checkpoint on the stories of a file, in nats per token."""
+    return float(json.loads(harness("eval", name, "--runs", str(runs), "--data", str(stories), "--json"))["loss"])
+
+
+def differences(losses: Mapping[str, Sequence[float]]) -> Iterator[float]:
+    """Yields the difference of the arms for each seed, new minus baseline."""
+    for new, baseline in zip(losses["new"], losses["baseline"], strict=True):
+        yield new - baseline
+
+
+def _is_same(found: Any, typed: str) -> bool:
+    if isinstance(found, bool):
+        return typed == str(found).lower()
+    if isinstance(found, int | float):
+        try:
+            return float(typed) == found
+        except ValueError:
+            return False
+    return str(found) == typed
