@@ -77,8 +77,8 @@ class Illness:
     @classmethod
     def drawn(cls, cause: str, seed: int) -> "Illness":
         """Returns the cause of a seed. Raises KeyError if there is no such cause."""
-        resumed = random.Random(f"resumed {seed}").randint(*RESUMED)
-        rng = random.Random(f"{cause} {seed}")
+        resumed = random.Random(f"resumed {seed}").randint(*RESUMED)  # noqa: S311 - not for cryptography
+        rng = random.Random(f"{cause} {seed}")  # noqa: S311
         quiet = rng.choice([step for step in range(*QUIET) if abs(step - resumed) > FAR])
         after = resumed + 1
         begins = {
@@ -149,7 +149,7 @@ class Feed:
         if ill.cause == REPEATED_DATA:
             return self._read((step - ill.begins) % round(ill.between(3, 6)) + ill.begins - 1)
         if ill.cause == BAD_BATCH and step == ill.begins:
-            return self._broken(rows)
+            return self._broken(rows, ill)
         if ill.cause == VALIDATION_LEAK:
             leaked = round(ill.between(4, 6))
             chosen = np.random.default_rng([self.data.seed, step]).permutation(len(self.data.validation))[:leaked]
@@ -169,11 +169,10 @@ class Feed:
     def _read(self, number: int) -> np.ndarray:
         return self.data.train[np.arange(number * self.size, (number + 1) * self.size) % len(self.data.train)]
 
-    def _broken(self, rows: np.ndarray) -> np.ndarray:
+    def _broken(self, rows: np.ndarray, illness: Illness) -> np.ndarray:
         """Rows that repeat one token each, or rows of random tokens."""
-        assert self.illness is not None
         rng = np.random.default_rng(self.data.seed)
-        if self.illness.strength < 0.5:
+        if illness.strength < 0.5:
             return np.broadcast_to(rng.integers(0, self.vocabulary, (len(rows), 1), np.int32), rows.shape)
         return rng.integers(0, self.vocabulary, rows.shape, np.int32)
 
@@ -326,8 +325,7 @@ class Run:
             parameters = _dead(parameters, ill)
         state = trainer.optimizer.init(parameters)
         for step in range(1, self.config.steps + 1):
-            is_ill = ill is not None and step >= ill.begins
-            low = is_ill and ill is not None and ill.cause == LOW_PRECISION_SUM
+            low = ill is not None and ill.cause == LOW_PRECISION_SUM and step >= ill.begins
             ids_BT = jnp.asarray(feed.batch(step))
             parameters, state, loss, norm, norms = trainer.step(parameters, state, ids_BT, self._factors(step), low)
             line: dict[str, Any] = {"step": step, "loss": loss, "gradient_norm": norm}
@@ -353,7 +351,9 @@ class Run:
         prompt = ids[np.array([tokenizer.encode_ordinary(PROMPT)])]
         sampling = Sampling(max_tokens=SAMPLED, seed=self.config.seed)
         key = sample_key(self.config.seed, 0)[None]
-        (written,) = generate_batch(self.trainer.model(parameters), prompt, sampling, int(ids[tokenizer.eot_token]), key)
+        (written,) = generate_batch(
+            self.trainer.model(parameters), prompt, sampling, int(ids[tokenizer.eot_token]), key
+        )
         return PROMPT + tokenizer.decode([int(tokens[each]) for each in written if each < len(tokens)])
 
 

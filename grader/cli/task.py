@@ -10,7 +10,7 @@ from commandline import terminal
 from commandline.errors import UsageError
 from commandline.progress import working
 from grader.course import tasks, workspace
-from grader.task import Experiment
+from grader.task import Diagnosis, Experiment
 
 
 @click.command()
@@ -19,15 +19,25 @@ from grader.task import Experiment
 @click.option("--quick", is_flag=True, help="Take one seed: a score without a class, in a third of the time.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 @click.option("--seed-file", type=click.Path(path_type=Path), help="File with a secret that the seeds also depend on.")
+@click.option("--give-up", is_flag=True, help="End the run whose cause you seek, and see the cause.")
 @click.pass_obj
-def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json: bool, seed_file: Path | None) -> None:
+def task(
+    folder: str | None,
+    word: str,
+    file: Path | None,
+    quick: bool,
+    as_json: bool,
+    seed_file: Path | None,
+    give_up: bool,
+) -> None:
     """Score your file for an open task.
 
     `grade list` shows the tasks, and `grade show NAME` prints the page of one. FILE is the one in your workspace unless
     you name another. If it does not exist there yet, it is created from the stub, and nothing is run. The same file
     always gets the same score. Exits 0 if the file is in a class, and 1 if it is in none.
 
-    An experiment takes no FILE: it is a folder with a claim, runs and a report. The command does what comes next.
+    An experiment takes no FILE: it is a folder with a claim, runs and a report. The command does what comes next. So
+    does it for a run that went wrong, which is a folder with the run and your diagnosis.
     """
     from grader.course.seed import read_seed
     from grader.isolation import scratch
@@ -36,6 +46,14 @@ def task(folder: str | None, word: str, file: Path | None, quick: bool, as_json:
     from grader.tasks import grading, report
 
     chosen, space = tasks.find(word), workspace.find(folder)
+    if isinstance(chosen, Diagnosis):
+        from grader.cli.diagnosis import diagnosis
+
+        if file or quick or seed_file:
+            raise UsageError(f"{chosen.label} takes no file, and has neither --quick nor --seed-file.")
+        sys.exit(diagnosis(space, chosen, give_up=give_up, as_json=as_json))
+    if give_up:
+        raise UsageError(f"--give-up is for runs that went wrong, and {chosen.label} is none.")
     if isinstance(chosen, Experiment):
         from grader.cli.experiment import experiment
 

@@ -1,0 +1,16 @@
+"""Why does a run go wrong after a restart? Runs on the pocket stories, of which a process trains one when it is asked
+for."""
+
+from grader.task import Diagnosis, Standard
+from tasks.sick_causes import BAD_BATCH, CAUSES, CHANGES, OTHER_TOKENIZER, REPEATED_DATA, RESTART_RATE
+
+TASK = Diagnosis(
+    title="The run that went wrong: a restart",
+    unit="points",
+    standards=(Standard("bronze", 200), Standard("silver", 120), Standard("gold", 60)),
+    module="tasks.sick_runs",
+    drawn=(RESTART_RATE, REPEATED_DATA, BAD_BATCH, OTHER_TOKENIZER),
+    causes=CAUSES,
+    changes=CHANGES,
+    steps=150,
+)
