@@ -40,14 +40,14 @@ from tasks.sick_causes import (
 )
 
 SETTINGS = {
-    "steps": "150", "batch_size": "8", "learning_rate": "0.005", "warmup_steps": "10", "clip_norm": "1.0",
+    "steps": "150", "batch_size": "16", "learning_rate": "0.005", "warmup_steps": "10", "clip_norm": "1.0",
     "weight_decay": "0.1", "beta2": "0.95", "context": "64", "d_model": "64", "num_heads": "2", "d_ff": "256",
     "num_layers": "2", "positions": "rope", "norm_kind": "rmsnorm", "bias": "false", "eval_every": "10",
     "data": "pocket", "tokenizer": "pocket-2k",
 }  # fmt: skip
 SAVED = (50, 100, 150)  # the steps of the checkpoints and the samples
-STORIES, HELD_OUT = 1000, 40
-VALIDATION_ROWS = 32
+STORIES, HELD_OUT = 1500, 60
+VALIDATION_ROWS = 48
 PROMPT, SAMPLED = "Once upon a time", 48  # tokens
 RESUMED = (55, 85)
 QUIET = (35, 100)  # where a cause begins that has nothing to do with the restart
@@ -151,7 +151,7 @@ class Feed:
         if ill.cause == BAD_BATCH and step == ill.begins:
             return self._broken(rows, ill)
         if ill.cause == VALIDATION_LEAK:
-            leaked = round(ill.between(4, 6))
+            leaked = round(ill.between(7, 10))
             chosen = np.random.default_rng([self.data.seed, step]).permutation(len(self.data.validation))[:leaked]
             return np.concatenate([self.data.validation[chosen], rows[leaked:]])
         return self.ids(step)[rows]
@@ -369,7 +369,7 @@ def write(run: Run, folder: Path, resumed: int, *, figures: bool) -> None:
         metrics.append(line)
         norms.append(by_layer)
         if step in SAVED and not figures:
-            arrays = {name: np.asarray(leaf) for name, leaf in by_dotted_name(parameters).items()}
+            arrays: dict[str, Any] = {name: np.asarray(leaf) for name, leaf in by_dotted_name(parameters).items()}
             np.savez(folder / f"step_{step}.npz", **arrays)
             (folder / f"sample_{step}.txt").write_text(run.sample(parameters, step) + "\n", encoding="utf-8")
     for name, lines in (("metrics", metrics), ("norms", norms)):
