@@ -53,8 +53,9 @@ CAUSES = (
     Cause(
         LOW_PRECISION_SUM,
         "the losses of a batch are summed in bfloat16",
-        "The loss that is reported is a multiple of 1/64 or 1/128 and drops below the validation loss at once, while "
-        "gradients, updates and validation losses go on as before. 8 bits cannot hold a small loss beside a large sum.",
+        "The reported loss drops far below the validation loss at once, sticks near 2 and is a multiple of 1/128, while "
+        "gradients, updates and validation losses are what they were: beside a sum of 2,048, bfloat16 cannot hold a "
+        "loss below 8.",
     ),
 )
 CHANGES = (
