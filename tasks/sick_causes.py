@@ -53,8 +53,8 @@ CAUSES = (
     Cause(
         LOW_PRECISION_SUM,
         "the losses of a batch are summed in bfloat16",
-        "The reported loss drops far below the validation loss at once, sticks near 2 and is a multiple of 1/128, while "
-        "gradients, updates and validation losses are what they were: beside a sum of 2,048, bfloat16 cannot hold a "
+        "The reported loss drops far below the validation loss at once, sticks near 2 and is a multiple of 1/128. "
+        "Gradients, updates and validation losses are what they were: beside a sum of 2,048, bfloat16 cannot hold a "
         "loss below 8.",
     ),
 )
