@@ -7,7 +7,7 @@ from tasks.sick_causes import BAD_BATCH, CAUSES, CHANGES, OTHER_TOKENIZER, REPEA
 TASK = Diagnosis(
     title="The run that went wrong: a restart",
     unit="points",
-    standards=(Standard("bronze", 200), Standard("silver", 120), Standard("gold", 60)),
+    standards=(Standard("bronze", 150), Standard("silver", 80), Standard("gold", 30)),
     module="tasks.sick_runs",
     drawn=(RESTART_RATE, REPEATED_DATA, BAD_BATCH, OTHER_TOKENIZER),
     causes=CAUSES,

@@ -7,7 +7,7 @@ from tasks.sick_causes import ATTENTION_LOGITS, CAUSES, CHANGES, DEAD_LAYER, LOW
 TASK = Diagnosis(
     title="The run that went wrong: a quiet fault",
     unit="points",
-    standards=(Standard("bronze", 200), Standard("silver", 120), Standard("gold", 60)),
+    standards=(Standard("bronze", 150), Standard("silver", 80), Standard("gold", 30)),
     module="tasks.sick_runs",
     drawn=(DEAD_LAYER, ATTENTION_LOGITS, VALIDATION_LEAK, LOW_PRECISION_SUM),
     causes=CAUSES,
