@@ -358,7 +358,9 @@ class Run:
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: each if isinstance(each, int) else float(each) for name, each in jax.device_get(values).items()}
+    """The values as numbers, in the same order."""
+    read = jax.device_get(values)
+    return {name: read[name] if isinstance(read[name], int) else float(read[name]) for name in values}
 
 
 def write(run: Run, folder: Path, resumed: int, *, figures: bool) -> None:

@@ -96,7 +96,7 @@ def _say_wrong(case: "Case", filed: "Filed", number: float, truth: float, *, as_
             f"With {filed.change}, {filed.quantity} at step {filed.at} is {truth:.4g}, which your interval "
             f"{'holds' if holds else 'does not hold'}."
         )
-    terminal.echo(f"{case.task.title}: no score. {told} The cause is another one than {filed.cause}.")
+    terminal.echo(f"No score yet. {told} The cause is another one than {filed.cause}.")
     terminal.echo(
         f"You have named {counted(case.wrong, 'wrong cause')}, each of which costs {WRONG}. Change the diagnosis and "
         f"`grade task {case.task.label}` again, or add `--give-up` to see the cause."
@@ -114,14 +114,13 @@ def _say_score(case: "Case", filed: "Filed", score: "Score", *, as_json: bool) -
         return
     terminal.echo(f"{task.title}: {score.value} {task.unit}, {standard or 'in no class'}")
     low, high = filed.interval
-    is_held = "which holds that" if low <= score.truth <= high else "which does not hold that"
     rows = (
         (WRONG * score.wrong, f"{counted(score.wrong, 'wrong cause')} before this one"),
         (score.late, f"you say that it begins at step {filed.step}; it begins at step {score.begins}"),
         (
             score.prediction,
-            f"{filed.quantity} at step {filed.at} was {score.number:.4g} and is {score.truth:.4g} with {filed.change}; "
-            f"you predicted [{low:g}, {high:g}], {is_held}",
+            f"you predicted [{low:g}, {high:g}] for {filed.quantity} at step {filed.at} with {filed.change}; it is "
+            f"{score.truth:.4g}, and was {score.number:.4g}",
         ),
     )
     for points, what in rows:

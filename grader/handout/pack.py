@@ -72,7 +72,9 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
     each."""
     open_tasks = tasks.after(problems)
     # The trainer contains a whole GPT, so it is handed out only with what needs it: the capstone, the plays and tasks.
-    needs_harness = plays or bool(open_tasks) or any("from harness" in _text(problem.folder / "probes.py") for problem in problems)
+    needs_harness = (
+        plays or bool(open_tasks) or any("from harness" in _text(problem.folder / "probes.py") for problem in problems)
+    )
     packages = [*PACKAGES, *(["harness"] if needs_harness else [])]
     for package in packages:
         shutil.copytree(ROOT / package, folder / package, ignore=_LEFT_OUT)

@@ -5,7 +5,7 @@ from grader.task import Diagnosis, Standard
 from tasks.sick_causes import BAD_BATCH, CAUSES, CHANGES, OTHER_TOKENIZER, REPEATED_DATA, RESTART_RATE
 
 TASK = Diagnosis(
-    title="The run that went wrong: a restart",
+    title="The run that went wrong after a restart",
     unit="points",
     standards=(Standard("bronze", 150), Standard("silver", 80), Standard("gold", 30)),
     module="tasks.sick_runs",

@@ -5,7 +5,7 @@ from grader.task import Diagnosis, Standard
 from tasks.sick_causes import ATTENTION_LOGITS, CAUSES, CHANGES, DEAD_LAYER, LOW_PRECISION_SUM, VALIDATION_LEAK
 
 TASK = Diagnosis(
-    title="The run that went wrong: a quiet fault",
+    title="The run that went wrong quietly",
     unit="points",
     standards=(Standard("bronze", 150), Standard("silver", 80), Standard("gold", 30)),
     module="tasks.sick_runs",
