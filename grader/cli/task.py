@@ -19,7 +19,7 @@ from grader.task import Diagnosis, Experiment
 @click.option("--quick", is_flag=True, help="Take one seed: a score without a class, in a third of the time.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 @click.option("--seed-file", type=click.Path(path_type=Path), help="File with a secret that the seeds also depend on.")
-@click.option("--give-up", is_flag=True, help="End the run whose cause you seek, and see the cause.")
+@click.option("--give-up", is_flag=True, help="End the run that you diagnose, and see its cause.")
 @click.pass_obj
 def task(
     folder: str | None,
