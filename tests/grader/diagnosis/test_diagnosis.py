@@ -16,7 +16,7 @@ from grader.diagnosis.case import ENDED, FILED, Case, begin, cause_of, draw, und
 from grader.experiment import arms
 
 pytestmark = pytest.mark.fast
-NAMES = ("broken_resume", "quiet_fault")
+NAMES = ("sick_restart", "quiet_fault")
 BEGINS, SICK, SOUND, CLIPPED = 80, 5.0, 2.5, 4.0
 GOOD = """
 cause = "{cause}"

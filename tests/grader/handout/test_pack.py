@@ -214,9 +214,9 @@ def test_an_open_task_without_a_program_is_in_it(grade: Grade, tmp_path: Path):
     """With the module that trains its runs, which it shares with another task."""
     packed = grade("pack", "bundle", "--problems", "26")
     assert packed.code == 0, packed.err
-    shown = grade("show", "broken_resume", root=tmp_path / "bundle")
+    shown = grade("show", "sick_restart", root=tmp_path / "bundle")
     assert shown.out.startswith("# The run that went wrong"), shown.err
-    module = catalog.defined_task(ROOT / "tasks" / "broken_resume").module
+    module = catalog.defined_task(ROOT / "tasks" / "sick_restart").module
     assert (tmp_path / "bundle" / f"{module.replace('.', '/')}.py").is_file()
 
 
