@@ -137,3 +137,40 @@ class Review(Task):
 
     entries: tuple[Entry, ...] = ()
     numbers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a run can go wrong.
+
+    Attributes:
+        name: Its name, as a diagnosis writes it.
+        what: What it is, in a few words.
+        sign: How one sees it in the folder of a run, in a sentence or two.
+    """
+
+    name: str
+    what: str
+    sign: str
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis(Task):
+    """The definition of an open task in which a learner finds out why a run went wrong. It has no entry and no evidence
+    of its own: a module that the grader runs as a process trains the runs.
+
+    Attributes:
+        entries: None: nothing is programmed.
+        module: The module that trains: `python -m MODULE CAUSE SEED FOLDER`.
+        drawn: The names of the causes that a run of this task may have.
+        causes: All causes that a diagnosis may name.
+        changes: The settings that a prediction may change.
+        steps: The updates of a run.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    module: str = ""
+    drawn: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    changes: tuple[str, ...] = ()
+    steps: int = 0

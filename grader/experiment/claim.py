@@ -2,17 +2,15 @@
 
 import hashlib
 import json
-import math
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
-from commandline import files
 from commandline.errors import UsageError
 from commandline.text import counted
+from grader.course.forms import is_number, require_interval, require_known, table_of, wrong
 from grader.course.workspace import Workspace
 from grader.task import Experiment, Factor
 
@@ -98,17 +96,7 @@ def factor_of(space: Workspace, task: Experiment) -> Factor:
 
 def read(path: Path, task: Experiment, factor: Factor) -> Claim:
     """Returns the claim in a file. Raises UsageError, which says where it is not one."""
-    try:
-        table = tomllib.loads(files.read_regular(path, 1 << 16).decode("utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"There is no {path}. `grade task {task.label}` writes one to fill in.") from None
-    except (OSError, files.NotRegularFileError) as error:
-        raise UsageError(f"{path} {files.why_unreadable(error)}.") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} {files.why_no_text(error)}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}.") from None
-    return _Reader(path, task, factor).claim(table)
+    return _Reader(path, task, factor).claim(table_of(path, task))
 
 
 @dataclass(frozen=True)
@@ -118,41 +106,38 @@ class _Reader:
     factor: Factor
 
     def claim(self, table: Mapping[str, Any]) -> Claim:
-        self.known(table, "the claim", *ARMS, "seeds", "interval", "matters", "expects", "change_my_mind")
+        require_known(self.path, table, "the claim", *ARMS, "seeds", "interval", "matters", "expects", "change_my_mind")
         baseline, new = (self.arm(name, table.get(name)) for name in ARMS)
         seeds, interval, matters, expects, words = (
             table.get(name) for name in ("seeds", "interval", "matters", "expects", "change_my_mind")
         )
         if type(seeds) is not int or not 1 <= seeds <= self.task.most_seeds:
             raise self.wrong(f"`seeds` is a number from 1 to {self.task.most_seeds}", seeds)
-        if not isinstance(interval, list) or len(interval) != 2 or not all(map(_is_number, interval)):
-            raise self.wrong("`interval` is two numbers, such as [-0.10, 0.02]", interval)
-        if not interval[0] < interval[1]:
-            raise self.wrong("`interval` begins with its lower end", interval)
-        if not _is_number(matters) or not matters > 0:
+        ends = require_interval(self.path, interval, "[-0.10, 0.02]")
+        if not is_number(matters) or not matters > 0:
             raise self.wrong("`matters` is a difference above 0, in nats per token", matters)
         if expects not in ("lower", "higher", "equal"):
             raise self.wrong('`expects` is "lower", "higher" or "equal"', expects)
         if not isinstance(words, str) or len(words.split()) < 3:
             raise self.wrong("`change_my_mind` is a sentence", words)
-        return Claim(
-            baseline, new, seeds, (float(interval[0]), float(interval[1])), float(matters), expects, words.strip()
-        )
+        return Claim(baseline, new, seeds, ends, float(matters), expects, words.strip())
 
     def arm(self, name: str, table: Any) -> Arm:
         if not isinstance(table, dict):
             raise self.wrong(f"[{name}] is an arm", table)
-        self.known(table, f"[{name}]", "value", "rates", "steps", "settings")
+        require_known(self.path, table, f"[{name}]", "value", "rates", "steps", "settings")
         value = table.get("value")
         levels = (self.factor.baseline,) if name == "baseline" else self.factor.others
         if value not in levels:
             named = " or ".join(map(repr, levels))
-            raise self.wrong(f"`value` of [{name}] is {named}: you vary {self.factor.name}", value)
+            raise wrong(self.path, f"`value` of [{name}] is {named}: you vary {self.factor.name}", value)
         rates, steps, settings = (table.get(key) for key in ("rates", "steps", "settings"))
         most = self.task.most_rates
-        are_rates = isinstance(rates, list) and all(_is_number(rate) and 0 < rate < 1 for rate in rates)
+        are_rates = isinstance(rates, list) and all(is_number(rate) and 0 < rate < 1 for rate in rates)
         if not isinstance(rates, list) or not are_rates or not 1 <= len(set(rates)) == len(rates) <= most:
-            raise self.wrong(f"`rates` of [{name}] is a list of 1 to {most} learning rates between 0 and 1", rates)
+            raise wrong(
+                self.path, f"`rates` of [{name}] is a list of 1 to {most} learning rates between 0 and 1", rates
+            )
         if type(steps) is not int or not 10 <= steps <= self.task.steps:
             raise self.wrong(f"`steps` of [{name}] is a number from 10 to {self.task.steps}", steps)
         settings = [] if settings is None else settings
@@ -163,19 +148,8 @@ class _Reader:
                 raise self.wrong(f"`settings` of [{name}] may not hold {key}, which has its own place", each)
         return Arm(value, tuple(map(float, rates)), steps, tuple(sorted(settings)))
 
-    def known(self, table: Mapping[str, Any], where: str, *names: str) -> None:
-        """Raises UsageError if a table has another key."""
-        if other := next((name for name in table if name not in names), None):
-            raise UsageError(f"{self.path}: {where} has no {other!r}; it has {', '.join(names)}.")
-
     def wrong(self, rule: str, value: Any) -> UsageError:
-        if value is None:
-            return UsageError(f"{self.path}: {rule}; it is missing.")
-        return UsageError(f"{self.path}: {rule}; it is {value!r:.80}.")
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return wrong(self.path, rule, value)
 
 
 def flaws(claim: Claim) -> Iterator[str]:

@@ -74,7 +74,9 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
     # Changes to review are made from solutions, which a bundle has none of.
     open_tasks = [task for task in tasks.after(problems) if not isinstance(task, Review)]
     # The trainer contains a whole GPT, so it is handed out only with what needs it: the capstone, the plays and tasks.
-    needs_harness = plays or bool(open_tasks) or any("from harness" in _probes(problem) for problem in problems)
+    needs_harness = (
+        plays or bool(open_tasks) or any("from harness" in _text(problem.folder / "probes.py") for problem in problems)
+    )
     packages = [*PACKAGES, *(["harness"] if needs_harness else [])]
     for package in packages:
         shutil.copytree(ROOT / package, folder / package, ignore=_LEFT_OUT)
@@ -85,7 +87,7 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
     for looked_up in (glossary.path(), models.path()):
         if looked_up.is_file():
             shutil.copy(looked_up, folder / "problems")
-    if plays or any("from problems.stage" in catalog.text_of(task.folder / "evidence.py") for task in open_tasks):
+    if plays or any("from problems.stage" in _text(task.folder / "evidence.py") for task in open_tasks):
         shutil.copytree(ROOT / "problems" / "stage", folder / "problems" / "stage", ignore=_LEFT_OUT)
     with closing(ForkServer()) as fork_server:
         for problem in problems:
@@ -100,7 +102,8 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
         yield f"{task.label}  an open task"
     if open_tasks:
         packages.append("tasks")
-        shutil.copy(ROOT / "tasks" / "__init__.py", folder / "tasks")
+        for module in (ROOT / "tasks").glob("*.py"):  # what several tasks share
+            shutil.copy(module, folder / "tasks")
     if book.is_available():
         (folder / "docs").mkdir()
         for name in book.FILES:
@@ -132,9 +135,9 @@ def _copy(problem: Problem, target: Path) -> None:
     definition.write_text(_BUILDS_ON.sub(f"builds_on={problem.builds_on}", text), encoding="utf-8")
 
 
-def _probes(problem: Problem) -> str:
-    path = problem.folder / "probes.py"
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+def _text(path: Path) -> str:
+    """Returns the text of a file that a problem or a task need not have."""
+    return catalog.text_of(path) if path.is_file() else ""
 
 
 _README = """# {title}: exercises

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from commandline.errors import UsageError
 from grader.course import catalog, imports, tasks
+from grader.diagnosis.soundness import verify as of_diagnosis
 from grader.experiment.soundness import verify as of_experiment
 from grader.isolation.sandbox import Workers
 from grader.judge import submission as submission_
 from grader.judge.submission import Submission
-from grader.task import Experiment, Task
+from grader.task import Diagnosis, Experiment, Task
 from grader.tasks.grading import Score, grade
 
 FEWEST_FORGERIES = 3
@@ -21,6 +22,9 @@ def verify(task: Task, workers: Workers) -> Iterator[Finding]:
     """Yields what was found, in order, for the page, the stub, each class and each forgery. Raises CourseError."""
     if isinstance(task, Experiment):
         yield from of_experiment(task)
+        return
+    if isinstance(task, Diagnosis):
+        yield from of_diagnosis(task)
         return
     text = catalog.page_text(task)
     missing = next((entry.signature() for entry in task.entries if entry.signature() not in text), "")

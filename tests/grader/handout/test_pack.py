@@ -210,6 +210,16 @@ def test_a_bundle_without_instructions_for_assistants(grade: Grade, tmp_path: Pa
     assert not (tmp_path / "attempts" / "AGENTS.md").exists()
 
 
+def test_an_open_task_without_a_program_is_in_it(grade: Grade, tmp_path: Path):
+    """With the module that trains its runs, which it shares with another task."""
+    packed = grade("pack", "bundle", "--problems", "26")
+    assert packed.code == 0, packed.err
+    shown = grade("show", "sick_restart", root=tmp_path / "bundle")
+    assert shown.out.startswith("# The run that went wrong"), shown.err
+    module = catalog.defined_task(ROOT / "tasks" / "sick_restart").module
+    assert (tmp_path / "bundle" / f"{module.replace('.', '/')}.py").is_file()
+
+
 def test_other_seeds_and_solutions_are_not_in_it(bundle: Path, grade: Grade, tmp_path: Path):
     (tmp_path / "mine.py").write_text((SOLUTIONS / "p07_next_token_loss.py").read_text())
     run = grade("problem", "07", "mine.py", "--seed", 3, root=bundle)
