@@ -42,6 +42,7 @@ WORDS = {
         "kl_estimate=ratio_k3"
     ),
     "verify": "by `harness rl` and `harness eval` with the task arithmetic, tools or gsm8k",
+    "tokenize": "unless the texts have marks, as those of data=tools",
     "call_tools": "by `harness rl` and `harness eval` with the task tools",
     "loss_mask": "by `harness rl` and `harness eval` with the task tools",
     "generate": "with mixer=attention, if there is no decode_step",
@@ -85,6 +86,7 @@ REWARD = dict(reward="word:cat", base="x", prompts=2, group_size=2, batch_size=4
         ("policy_loss", REWARD | {"kl_estimate": "ratio_k3"}, REWARD | dict(kl_weight=0.0, ratio="sequence")),
         ("policy_loss", REWARD | dict(kl_in="reward", ratio="sequence", loss_mean="sequence"), {}),
         ("verify", REWARD | {"reward": "task:arithmetic"}, REWARD),
+        ("tokenize", {}, {"data": "tools:200"}),
         ("call_tools", REWARD | {"reward": "task:tools"}, REWARD | {"reward": "task:arithmetic"}),
         ("loss_mask", REWARD | {"reward": "task:tools"}, {}),
         ("generate", {}, LATENT),
