@@ -151,3 +151,16 @@ def test_the_command_counts_calls_and_weighs_what_was_sampled(harness_here: Harn
         assert {"calls", "reward", "pass_at_1", "clip_fraction"} <= {*entry}
     evaluated = harness_here("eval", "base-rl", "--task", "tools", "--problems", 2, "--samples", 2)
     assert "of tools in an answer" in evaluated.out
+
+
+@pytest.mark.thorough
+def test_a_model_that_mostly_guesses_learns_to_call(harness_here: Harness, tmp_path: Path) -> None:
+    trained = harness_here("train", "--preset", "tools", "--quiet")
+    assert trained.code == 0, trained.err
+    reinforced = harness_here("rl", "tools", "--task", "tools", "--steps", 25, "--set", "learning_rate=1e-3", "--quiet")
+    assert reinforced.code == 0, reinforced.err
+    entries = Run(tmp_path / "runs" / "tools-rl").metrics()
+    before, after = ({key: np.mean([entry[key] for entry in some]) for key in ("pass_at_1", "calls")}
+                     for some in (entries[:2], entries[-5:]))  # fmt: skip
+    assert before["pass_at_1"] < 0.4 > before["calls"]
+    assert after["pass_at_1"] > 0.8 < after["calls"]
