@@ -30,8 +30,8 @@ class DataConfig(Settings):
 
     data: str = setting(
         "pocket",
-        "pocket, pocket:N for N stories, arithmetic for sums, tinystories, or files of text, JSON, CSV or Parquet: a "
-        "path, folder, pattern or URL; several with weights as in a.jsonl:0.7,b.txt:0.3",
+        "pocket, pocket:N for N stories, arithmetic or tools for sums, tinystories, or files of text, JSON, CSV or "
+        "Parquet: a path, folder, pattern or URL; several with weights as in a.jsonl:0.7,b.txt:0.3",
     )
     field: str = setting("text", "field of JSON records, or column of CSV and Parquet, that holds the text")
     chat: str = setting(

@@ -63,6 +63,17 @@ PRESETS: Mapping[str, tuple[str, dict[str, Any]]] = types.MappingProxyType(
                 prompts=16, prompt_tokens=16, kl_weight=0.0,
             ),
         ),
+        "tools": (
+            "adds two-digit numbers, mostly by guessing, until `harness rl tools --task tools` rewards who calls the "
+            "calculator",
+            dict(
+                data="tools", tokenizer="bytes", packing="padded", context=96, d_model=96, num_heads=4, d_ff=256,
+                num_layers=3, norm_kind="rmsnorm", activation="swiglu", bias=False, optimizer="muon", batch_size=64,
+                steps=600, warmup_steps=50, learning_rate=5e-3, final_lr_fraction=0.02, weight_decay=0.01,
+                eval_every=100,
+                prompts=16, prompt_tokens=16, kl_weight=0.0,
+            ),
+        ),
         "a-to-a": (
             "no blocks: learns to copy each token; a smoke test of the harness",
             dict(

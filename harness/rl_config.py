@@ -59,6 +59,8 @@ class RewardConfig(Settings):
     loss_mean: Literal["token", "sequence"] = setting(
         "token", "what has the same weight in the loss: each token, or each continuation"
     )
+    max_calls: int = setting(4, "calls of tools that an answer may make, in a task with tools", allowed=NOT_NEGATIVE)
+    max_result: int = setting(32, "tokens of the result of a call, after which it is cut", allowed=Range(at_least=10))
     skip_overlong: bool = setting(
         False, "leave out continuations that are cut off: where they would have led is unknown"
     )

@@ -216,8 +216,8 @@ def playground(run_name: str, root: Path) -> None:
 @click.argument("run_name", metavar="MODEL")
 @click.option("--data", "spec", metavar="S", help=f"Evaluate on all of other data: {DATA_HELP}")
 @field_option
-@click.option("--task", metavar="T", help="Measure how many held-out problems are solved: arithmetic, countdown, "
-              "gsm8k:FILE.jsonl, or FILE.py.")  # fmt: skip
+@click.option("--task", metavar="T", help="Measure how many held-out problems are solved: arithmetic, tools, "
+              "countdown, gsm8k:FILE.jsonl, or FILE.py.")  # fmt: skip
 @click.option("--problems", type=click.IntRange(1), default=200, show_default=True, help="Problems, with --task.")
 @click.option("--samples", type=click.IntRange(1), default=8, show_default=True, help="Answers to each problem.")
 @click.option("--temperature", type=float, default=1.0, show_default=True, help="Of the answers; 0 is greedy.")
@@ -349,6 +349,8 @@ def _evaluate_task(
         rate, low, high = rates.at(k)
         click.echo(f"  pass@{k:<9}{rate:7.1%}  ({low:.1%} to {high:.1%})")
     click.echo(f"  length       {rates.length:8.1f} tokens; {rates.overlong:.1%} of the answers are cut off")
+    if rates.calls is not None:
+        click.echo(f"  calls        {rates.calls:8.2f} of tools in an answer")
     terminal.echo("In parentheses: 95% intervals (Wilson), with the problems as the sample.")
 
 

@@ -19,7 +19,8 @@ root_option = click.option(
     help="Directory of all runs.",
 )
 DATA_HELP = (
-    "pocket, arithmetic, tinystories, or a file, folder, pattern or URL of texts; several as in a.jsonl:0.7,b.txt:0.3."
+    "pocket, arithmetic, tools, tinystories, or a file, folder, pattern or URL of texts; several as in "
+    "a.jsonl:0.7,b.txt:0.3."
 )
 TOKENIZER_HELP = "pocket-2k, gpt2, bytes, a .tiktoken file, hf:DIR, or train:N to train one of N tokens on the data."
 field_option = click.option(

@@ -305,7 +305,7 @@ def _checked(name: str) -> str:
 @click.command()
 @click.argument("base_name", metavar="BASE")
 @click.option("--reward", metavar="R", help="word:WORD, sentences:N, ends, or FILE.py:FUNCTION.")
-@click.option("--task", metavar="T", help="arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py.")
+@click.option("--task", metavar="T", help="arithmetic, tools, countdown, gsm8k:FILE.jsonl, or FILE.py.")
 @click.option("--system", "system_prompt", metavar="TEXT", help="Text before each question of the task.")
 @click.option("--template", metavar="T", help="Chat template of the questions: plain, a Jinja file, hf:DIR, or none. "
               "[default: that of BASE, if it has one]")  # fmt: skip
@@ -354,6 +354,7 @@ def rl(
     \b
     --task
     arithmetic        sums of two-digit numbers
+    tools             the same sums, for a model that may call a calculator
     countdown         an expression of given numbers that makes another
     gsm8k:FILE.jsonl  lines with "question" and "answer", as in GSM8K
     FILE.py           problem(rng) -> (prompt, answer);

@@ -52,13 +52,18 @@ def answered(total: int) -> str:
     return f" #### {total}"
 
 
+def guess(rng: random.Random, total: int) -> int:
+    """A number near the sum."""
+    return total + rng.choice((-1, 1)) * rng.randint(1, OFF)
+
+
 def text(index: int, held_out: bool) -> str:
     """Text `index` of the collection, about a sum that is held out, or is not."""
     rng = random.Random(index)  # noqa: S311 - not for cryptography
     a, b = draw_sum(rng, held_out=held_out)
     if rng.random() < WORKED:
         return question(a, b) + worked(a, b) + answered(a + b)
-    return question(a, b) + answered(a + b + rng.choice((-1, 1)) * rng.randint(1, OFF))
+    return question(a, b) + answered(guess(rng, a + b))
 
 
 def is_held_out(name: str) -> bool:

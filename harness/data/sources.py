@@ -9,7 +9,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.data import arithmetic, pocket
+import numpy as np
+import tiktoken
+
+from harness.data import arithmetic, pocket, tools
 from harness.data.formats import Part, Seen, read_file
 from harness.data.locate import find, is_local, require_pyarrow
 from harness.data.tinystories import fetch_tinystories
@@ -22,6 +25,10 @@ PACKED = (".gz", ".zst")  # after the suffix of a format
 OWN_BEGINNINGS = ("pocket", "tinystories")  # their stories begin with "Once upon a time" often enough
 
 
+# (text of one story, tokenizer) -> its ids, including end-of-text
+Tokenize = Callable[[str, tiktoken.Encoding], np.ndarray]
+
+
 @dataclass(frozen=True)
 class Source:
     """Texts in a fixed order. The key changes whenever any text, or its split, does."""
@@ -32,6 +39,7 @@ class Source:
     fraction: Fraction  # of the tokens that is held out for validation, unless the parts say which are; 1: all of them
     size: int = 0  # bytes to read; 0 if unknown
     note: str = ""
+    tokenize: Tokenize | None = None  # if its texts have marks, which no other program reads
 
     def texts(self) -> Iterator[str]:
         """The texts without their labels, long ones in parts."""
@@ -44,6 +52,7 @@ class Generator(NamedTuple):
     number: int  # of texts, unless a number is named
     text: Callable[[int, bool], str]  # (index, whether it is held out)
     version: str  # another one for other texts
+    tokenize: Tokenize | None = None
 
 
 class Weighted(NamedTuple):
@@ -67,7 +76,8 @@ def open_source(spec: str, validation_fraction: float, field: str = "text") -> S
             each = ((index, in_validation(index, fraction)) for index in range(count))
             return (Part(generator.text(index, held_out), in_validation=held_out) for index, held_out in each)
 
-        return Source(spec, _key(generator.version, count, fraction), generated, fraction)
+        key = _key(generator.version, count, fraction)
+        return Source(spec, key, generated, fraction, tokenize=generator.tokenize)
     if spec == "tinystories":
         require_pyarrow(spec, "Parquet")
         files = fetch_tinystories()
@@ -181,4 +191,5 @@ def joint_key(keys: list[str], weights: list[float | None]) -> str:
 GENERATORS = {
     "pocket": Generator(60_000, lambda index, in_validation: pocket.story(index), pocket.VERSION),
     "arithmetic": Generator(60_000, arithmetic.text, arithmetic.VERSION),
+    "tools": Generator(60_000, tools.text, tools.VERSION, tools.tokenize),
 }

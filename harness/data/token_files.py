@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from commandline.text import counted
 from harness.data.conversations import first_question
 from harness.data.formats import Part, Seen
 from harness.data.package_tokenizer import begin_of, end_of
-from harness.data.sources import Source
+from harness.data.sources import Source, Tokenize
 from harness.data.split import Dealer, Writer
 from harness.errors import HarnessError, UsageError
 
@@ -106,10 +106,6 @@ class Prepared:
         )
 
 
-# (text of one story, tokenizer) -> its ids, including end-of-text
-Tokenize = Callable[[str, tiktoken.Encoding], np.ndarray]
-
-
 def prepare(
     source: Source,
     tokenizer: tiktoken.Encoding,
@@ -122,11 +118,12 @@ def prepare(
     """The tokens of `source`, from the cache if possible. Otherwise tokenizes it and moves the result there in one
     step.
 
-    `tokenize` replaces the tokenizer's own encoding; `key` identifies it in the cache. Texts that are `dialogues` are
-    not cut, and their tokens may have the bit `CONTEXT`.
+    `tokenize` replaces the tokenizer's own encoding, unless the source has one; `key` identifies it in the cache. Texts
+    that are `dialogues` are not cut, and their tokens may have the bit `CONTEXT`.
 
     Raises UsageError if a split would be empty, HarnessError if the cache cannot be written.
     """
+    tokenize = source.tokenize or tokenize
     name = f"{source.key}-{tokenizer.name}{key}-{FORMAT}"
     folder = cache_folder("HARNESS_CACHE", "harness") / "tokens" / name
     if not folder.exists():

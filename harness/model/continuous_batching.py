@@ -8,7 +8,7 @@ block is free, the newest text is put back, and is computed again later. The tok
 import functools
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import jax
@@ -57,6 +57,7 @@ class _Text:
     number: int
     group: int  # the same for texts of one prompt
     prompt: list[int]
+    most: int  # tokens that may follow
     tokens: list[int] = field(default_factory=list)
     places: int = 0  # taken for the tokens of the next call
     copy: tuple[int, int] | None = None  # of a block to another, before the next call
@@ -78,22 +79,20 @@ def generate_paged(
     prompts: Sequence[Sequence[int]],
     sampling: Sampling,
     end_of_text: int,
-    first: int,
+    numbers: Iterable[int],
     width: int,
     paging: Paging,
 ) -> list[list[int]]:
-    """The tokens after each prompt, up to end-of-text (not included) or `max_tokens`. Prompt i is sample `first + i` of
-    the seed.
+    """The tokens after each prompt, up to end-of-text (not included), `max_tokens`, or the end of the context. Prompt i
+    is sample number i of `numbers` of the seed. They increase.
 
-    Prompts have 1 to `width` tokens. Batches of one width and size share programs. Raises ValueError if `width` +
-    `max_tokens` is more than the context and 1, and MemoryError if the manager has too few blocks for one text.
+    Prompts have 1 to `width` tokens. Batches of one width and size share programs. Raises MemoryError if the manager
+    has too few blocks for one text.
     """
-    context = model.config.context
-    if width + sampling.max_tokens > context + 1:
-        raise ValueError(f"{width} and {sampling.max_tokens} tokens do not fit into a context of {context}")
     starts = [a != b for a, b in itertools.pairwise([None, *map(tuple, prompts)])]
     groups = itertools.accumulate(starts)
-    texts = [_Text(*each) for each in zip(itertools.count(first), groups, map(list, prompts))]
+    most = [min(sampling.max_tokens, model.config.context + 1 - len(prompt)) for prompt in prompts]
+    texts = [_Text(*each) for each in zip(numbers, groups, map(list, prompts), most, strict=False)]
     _Engine(model, texts, sampling, end_of_text, paging, chunk=min(CHUNK, width)).run()
     return [text.tokens for text in texts]
 
@@ -106,7 +105,7 @@ class _Engine:
     ):
         config = model.config
         graph, self._parameters = nnx.split(model)
-        self._sampling, self._end, self._paging = sampling, end_of_text, paging
+        self._end, self._paging = end_of_text, paging
         self._waiting, self._kept = deque(texts), 0  # the group of the prompt that is kept, if there is one
         self._rows: list[_Text | None] = [None] * paging.rows_for(len(texts), config.context)
         self._manager = paging.make_manager(paging.blocks, paging.block_size)
@@ -173,7 +172,7 @@ class _Engine:
     def _take_places(self) -> None:
         """Takes the blocks that the next call may need, for the oldest text first."""
         for text in self._running():
-            while text in self._rows and text.places < min(self._steps, self._sampling.max_tokens - len(text.tokens)):
+            while text in self._rows and text.places < min(self._steps, text.most - len(text.tokens)):
                 try:
                     self._take_place(text)
                 except MemoryError:
@@ -221,7 +220,7 @@ class _Engine:
             ended = self._end in new
             text.tokens += new[: new.index(self._end)] if ended else new
             text.places, text.copy = 0, None
-            if ended or len(text.tokens) == self._sampling.max_tokens:
+            if ended or len(text.tokens) == text.most:
                 self._end_of(text)
 
     def _tables(self, names: list[str | None]) -> np.ndarray:

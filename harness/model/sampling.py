@@ -227,20 +227,19 @@ def generate_batch(
 
     Rows may be padded at the end to one width; `lengths_B` says how long each is. All batches of a width share one
     program. Rows of one length restart from the second half of the context when it is full, as in `CachedDecoder`; with
-    `lengths_B`, the width and `max_tokens` must fit into the context.
+    `lengths_B`, the text of a row stops there.
     """
     graph, parameters = nnx.split(model)
     context, B = model.config.context, len(ids_BT)
     done_B, written_BT, log_p_BT = np.zeros(B, bool), np.zeros((B, 0), np.int32), np.zeros((B, 0), np.float32)
     window_BT = np.asarray(ids_BT, np.int32)[:, -context:]
+    restarts = lengths_B is None
     if lengths_B is None:
         lengths_B = np.full(B, window_BT.shape[1])
-    elif window_BT.shape[1] + sampling.max_tokens > context + 1:
-        raise ValueError(
-            f"{window_BT.shape[1]} and {sampling.max_tokens} tokens do not fit into a context of {context}"
-        )
     while written_BT.shape[1] < sampling.max_tokens and not done_B.all():
-        room = min(context - window_BT.shape[1] + 1, sampling.max_tokens - written_BT.shape[1])
+        room = sampling.max_tokens - written_BT.shape[1]
+        if restarts:
+            room = min(room, context - window_BT.shape[1] + 1)
         fill = _fill(graph, sampling, end_of_text, room, log_p is not None)
         lengths = lengths_B.astype(np.int32)
         tokens, done, log_p_BN = fill(
@@ -262,15 +261,15 @@ def _fill(graph, sampling: Sampling, end_of_text: int, number: int, scored: bool
 
     It returns them, whether a row has ended, and their log-probabilities: none unless `scored`.
 
-    Rows that have ended are filled with end-of-text. With a window of T tokens, position T + number - 2 is the last one
-    run. All rows run the same position at a time. A longer prompt takes its own tokens while shorter ones sample
-    theirs.
+    Rows that have ended are filled with end-of-text, and so are those that have filled the context: the token after its
+    last position is the last one sampled. All rows run the same position at a time. A longer prompt takes its own
+    tokens while shorter ones sample theirs.
     """
 
     @jax.jit
     def fill(parameters, window_BT, lengths_B, done_B, keys_B, index):
         model = nnx.merge(graph, parameters)
-        B = len(window_BT)
+        B, last = len(window_BT), min(window_BT.shape[1] + number, model.config.context + 1)
         # The first position with a token to sample. What comes after it is overwritten in the cache before it is read.
         first = jnp.min(lengths_B)
         logits_BV, cache = model.step(window_BT, jnp.int32(0), first - 1, model.empty_cache(B))
@@ -291,20 +290,21 @@ def _fill(graph, sampling: Sampling, end_of_text: int, number: int, scored: bool
 
         def more(carry):
             _, done_B, _, _, position, _ = carry
-            return (position + 1 < jnp.max(lengths_B) + number) & ~done_B.all()
+            return (position + 1 < jnp.minimum(jnp.max(lengths_B) + number, last)) & ~done_B.all()
 
         def advance(carry):
             token_B, done_B, ids_BS, log_p_BS, position, cache = carry
             logits_BV, cache = model.step(token_B[:, None], position, jnp.int32(0), cache)
             return *choose(logits_BV, done_B, ids_BS, log_p_BS, position + 1), cache
 
-        ids_BS = jnp.concatenate([window_BT, jnp.full((B, number), end_of_text, jnp.int32)], axis=1)
+        empty_BN = jnp.full((B, last - window_BT.shape[1]), end_of_text, jnp.int32)
+        ids_BS = jnp.concatenate([window_BT, empty_BN], axis=1)
         log_p_BS = jnp.zeros(ids_BS.shape if scored else (B, 0), jnp.float32)
         begun = (*choose(logits_BV, done_B, ids_BS, log_p_BS, first), cache)
         _, done_B, ids_BS, log_p_BS, _, _ = jax.lax.while_loop(more, advance, begun)
         columns_BN = lengths_B[:, None] + jnp.arange(number)[None, :]
-        written_BN = jnp.take_along_axis(ids_BS, columns_BN, axis=1)
-        return written_BN, done_B, jnp.take_along_axis(log_p_BS, columns_BN, axis=1) if scored else log_p_BS
+        read = functools.partial(jnp.take_along_axis, indices=columns_BN, axis=1, mode="fill")
+        return read(ids_BS, fill_value=end_of_text), done_B, read(log_p_BS, fill_value=0) if scored else log_p_BS
 
     return fill
 

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -278,6 +278,44 @@ def verifier(pieces: Pieces) -> Callable[[str, str], bool] | None:
     return verify
 
 
+def call_tools(pieces: Pieces) -> Callable[..., list[list[int]]] | None:
+    """The piece `call_tools`, if there is one. It raises PieceError if the piece fails or returns no lists of token
+    ids."""
+    if "call_tools" not in pieces.by_name:
+        return None
+
+    def call(turn: list[int], tools: Any, tokenizer: Any, *limits: int) -> list[list[int]]:
+        found = attribute_errors_to(pieces, lambda: pieces.by_name["call_tools"](turn, tools, tokenizer, *limits))
+        try:
+            return [[range(tokenizer.end + 1)[token] for token in result] for result in found]
+        except (TypeError, IndexError) as error:
+            raise PieceError(
+                f"call_tools returned {found!r:.80}; it must return a list of lists of token ids. `grade problem 82` "
+                "says more."
+            ) from error
+
+    return call
+
+
+def loss_mask(pieces: Pieces) -> Callable[[list[tuple[str, list[int]]]], list[bool]] | None:
+    """The piece `loss_mask`, if there is one. It raises PieceError if the piece fails or does not return a boolean for
+    each token."""
+    if "loss_mask" not in pieces.by_name:
+        return None
+
+    def mask(transcript: list[tuple[str, list[int]]]) -> list[bool]:
+        found = attribute_errors_to(pieces, lambda: pieces.by_name["loss_mask"](transcript))
+        number = sum(len(part) for _, part in transcript)
+        if not isinstance(found, list) or len(found) != number or not all(isinstance(each, bool) for each in found):
+            raise PieceError(
+                f"loss_mask returned {found!r:.60} for {number} tokens; it must return a list of as many booleans. "
+                "`grade problem 82` says more."
+            )
+        return found
+
+    return mask
+
+
 def samples_together(config: Config, pieces: Pieces | None) -> bool:
     """Whether the harness samples several texts in one program: no piece chooses tokens, and none is a model without a
     cache."""
@@ -309,12 +347,12 @@ def generate_together(
     prompts: Sequence[Sequence[int]],
     sampling: Sampling,
     end: int,
-    first: int,
+    numbers: Iterable[int],
     width: int,
     cache: Paging,
 ) -> list[list[int]]:
     """`generate_paged` with the parts of `paging`. Raises PieceError if the piece BlockManager has too few blocks."""
-    generated = functools.partial(generate_paged, model, prompts, sampling, end, first, width, cache)
+    generated = functools.partial(generate_paged, model, prompts, sampling, end, numbers, width, cache)
     try:
         return attribute_errors_to(pieces, generated)
     except MemoryError as error:

@@ -13,6 +13,8 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array
 
 from harness.config import TASK
+from harness.data.tokenizer import get_tokenizer
+from harness.data.tools import Marks
 from harness.pieces import adapt
 from harness.pieces.adapt import PAD_ID, LoaderPosition
 from harness.pieces.smoke_tests import IDS, D, F, SmokeTestError, T, V, check_output
@@ -239,8 +241,8 @@ def policy_loss(loss: Any, kl_loss: Any) -> None:
 
 
 def _verify(run: Setup) -> Use:
-    is_number = run.config.reward.startswith((f"{TASK}arithmetic", f"{TASK}gsm8k:"))
-    return only(is_number, "by `harness rl` and `harness eval` with the task arithmetic or gsm8k")
+    is_number = run.config.reward.startswith((f"{TASK}arithmetic", f"{TASK}tools", f"{TASK}gsm8k:"))
+    return only(is_number, "by `harness rl` and `harness eval` with the task arithmetic, tools or gsm8k")
 
 
 @piece("p81_verifier", use=_verify)
@@ -249,6 +251,28 @@ def verify(verify: Any) -> None:
     for answer, expected in (("42", True), ("42 or 43", False)):
         if verify(answer, "42") is not expected:
             raise SmokeTestError(f"did not return {expected} for the answer {answer!r} and the truth '42'.")
+
+
+def _with_tools(run: Setup) -> Use:
+    return only(run.config.reward == f"{TASK}tools", "by `harness rl` and `harness eval` with the task tools")
+
+
+@piece("p82_tool_loop", use=_with_tools)
+def call_tools(call_tools: Any) -> None:
+    """A turn with a call that works and one that does not."""
+    marks = Marks(get_tokenizer("bytes"))
+    turn = marks.encode('<call>{"name": "add", "arguments": {"a": 1, "b": 2}}<call>add<end>')
+    results = call_tools(turn, {"add": lambda a, b: a + b}, marks, 2, 32)
+    expected = [marks.encode("<result>3<end>"), marks.encode("<result>error: not a call<end>")]
+    if results != expected:
+        raise SmokeTestError(f"returned {results!r:.80} for a call of `add` and a broken one; expected {expected!r}.")
+
+
+@piece("p82_tool_loop", use=_with_tools)
+def loss_mask(loss_mask: Any) -> None:
+    mask = loss_mask([("prompt", [1]), ("model", [2, 3]), ("tool", [4])])
+    if mask != [False, True, True, False]:
+        raise SmokeTestError(f"returned {mask!r:.80}; only the two tokens of the model were expected to learn.")
 
 
 @piece("p51_grpo", adapter=adapt.rollout_loss, use=_grpo_loss)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from harness.errors import UsageError
-from harness.run.rollouts import Rewarded, continued, rewarded_by
+from harness.run.rollouts import Continuation, Rewarded, continued, rewarded_by
 from harness.run.run_session import Session
 from harness.run.tasks import Prompt, Task, get_problems, text_task
 
@@ -24,6 +24,7 @@ class PassRates:
     solved_PN: Bool[np.ndarray, "P N"]
     length: float  # mean tokens of an answer
     overlong: float  # share of answers that were cut off
+    calls: float | None = None  # mean number of calls of an answer, if the task has tools
 
     def at(self, k: int) -> tuple[float, float, float]:
         """pass@k: the chance that at least one of k answers is right; and the ends of its 95% interval.
@@ -73,21 +74,21 @@ def pass_rates(
         answers = [*_answers(session, model, task, rows, temperature)]
     return PassRates(
         np.array([rewarded.solved for rewarded, _ in answers]).reshape(len(prompts), samples),
-        float(np.mean([length for _, length in answers])),
+        float(np.mean([each.length for _, each in answers])),
         float(np.mean([not rewarded.ended for rewarded, _ in answers])),
+        None if task.tools is None else float(np.mean([each.calls for _, each in answers])),
     )
 
 
 def _answers(
     session: Session, model: Any, task: Task, prompts: list[Prompt], temperature: float
-) -> Iterator[tuple[Rewarded, int]]:
-    """What the task says of an answer to each prompt, and its length in tokens. All batches have one size.
+) -> Iterator[tuple[Rewarded, Continuation]]:
+    """An answer to each prompt, and what the task says of it.
 
     Rows of a paged cache are filled again, so all prompts are one batch.
     """
     size = len(prompts) if session.config.cache_blocks else session.config.batch_size
     for first in range(0, len(prompts), size):
         batch = prompts[first : first + size]
-        filled = batch + batch[-1:] * (size - len(batch))
-        for prompt, tokens in zip(batch, continued(session, model, filled, first, temperature), strict=False):
-            yield rewarded_by(session, task, prompt, [*tokens]), len(tokens)
+        for prompt, each in zip(batch, continued(session, model, task, batch, first, temperature), strict=True):
+            yield rewarded_by(session, task, prompt, each), each

@@ -1,7 +1,8 @@
 """Continuations of prompts by the model that is being trained, with their rewards, as batches of the train step."""
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -11,18 +12,40 @@ from flax import nnx
 
 from harness.config import Config
 from harness.data.batches import PADDING
+from harness.data.tools import Marks
 from harness.errors import UsageError
 from harness.model.sampling import Sampling
+from harness.pieces import assemble
 from harness.pieces.load import attribute_errors_to
 from harness.run.run_session import Session
 from harness.run.state import initial_state
 from harness.run.tasks import Prompt, Task
+from harness.run.tool_loop import Agent, ToolUse, loss_mask, no_results, run_agents
 from harness.training.grpo import Rollouts, advantages, kl_estimate, penalized, scorer
 from harness.training.sharding import put_batch
 from harness.training.train_step import Batch
 
 RARE = 0.05  # the share of rewarded continuations below which training seldom finds any to learn from
 SOLVED = 1.0  # the reward of a task from which on a problem counts as solved
+
+
+TURN = 1 << 24  # between the numbers of the samples of a turn and those of the next one
+
+
+class Continuation(NamedTuple):
+    """What follows a prompt: a text of the model; or its turns and the results of its calls, if the task has tools."""
+
+    ids: list[int]  # with the end, unless it is cut off
+    sampled: list[bool]  # for each: whether the model wrote it
+    answer: list[int]  # the last turn of the model
+    ended: bool
+    calls: int
+    log_p: list[float]  # of each of the ids to the program that sampled it; empty if nobody asked
+
+    @property
+    def length(self) -> int:
+        """The number of tokens without the end."""
+        return len(self.ids) - self.ended
 
 
 class Rewarded(NamedTuple):
@@ -66,8 +89,8 @@ class RolloutFeed:
         model = session.functions.model(state)
         rng = np.random.default_rng((config.seed, self._update))
         prompts = [prompt for prompt in self._task.draw(rng, config.prompts) for _ in range(config.group_size)]
-        log_p: list[Any] | None = [] if config.max_weight else None
-        continuations = [*continued(session, model, prompts, first=self._update * len(prompts), log_p=log_p)]
+        first, scored = self._update * len(prompts), bool(config.max_weight)
+        continuations = continued(session, model, self._task, prompts, first, scored=scored)
         rewarded = [rewarded_by(session, self._task, *pair) for pair in zip(prompts, continuations, strict=True)]
         rewards_B = np.array([each.reward for each in rewarded])
         if self._update == 0 and rewards_B.mean() < RARE:
@@ -76,29 +99,27 @@ class RolloutFeed:
                 f"Below {RARE:.0%}, training seldom finds what it could reinforce; try an easier reward."
             )
         self._update += 1
-        return self._batch(model, prompts, continuations, rewarded, log_p)
+        return self._batch(model, prompts, continuations, rewarded)
 
     def _batch(
         self,
         model: Any,
         prompts: list[Prompt],
-        continuations: list[list[int]],
+        continuations: list[Continuation],
         rewarded: list[Rewarded],
-        log_p: list[Any] | None,
     ) -> Batch:
         """The rollouts on the devices, with the means that the line of metrics shows."""
         config, session = self._config, self._session
-        W, most = config.context + 1, room(config)
+        W = config.context + 1
         ids_BW = np.full((len(prompts), W), PADDING, np.int32)
         sampled_BW = np.zeros((len(prompts), W), bool)
         sampler_BW = np.zeros((len(prompts), W), np.float32)
-        for place, (prompt, tokens) in enumerate(zip(prompts, continuations, strict=True)):
-            P = len(prompt.ids)
-            written = [*tokens, session.end_of_text][:most]  # the end was sampled, too
-            ids_BW[place, : P + len(written)] = [*prompt.ids, *written]
-            sampled_BW[place, P : P + len(written)] = True
-            if log_p is not None:
-                sampler_BW[place, P : P + len(written)] = log_p[place]
+        for place, (prompt, each) in enumerate(zip(prompts, continuations, strict=True)):
+            P, stop = len(prompt.ids), len(prompt.ids) + len(each.ids)
+            ids_BW[place, :stop] = [*prompt.ids, *each.ids]
+            sampled_BW[place, P:stop] = each.sampled
+            if config.max_weight:
+                sampler_BW[place, P:stop] = each.log_p
         sampled_BT = sampled_BW[:, 1:]
         put = functools.partial(put_batch, mesh=session.mesh)
         rows = put(ids_BW)
@@ -125,15 +146,17 @@ class RolloutFeed:
         of_problems = {"pass_at_1": solved_GK.mean(), "pass_at_k": solved_GK.any(axis=1).mean()}
         if self._task.has_form:
             of_problems["form"] = np.mean([each.has_form for each in rewarded])
+        calls = {"calls": float(np.mean([each.calls for each in continuations]))}
         metrics = {
             "reward": float(rewards_B.mean()),
             **({name: float(value) for name, value in of_problems.items()} if self._task.held_out else {}),
             **{name: float(value) for name, value in _means(put(sampled_BT), means).items()},
-            "length": float(np.mean([len(tokens) for tokens in continuations])),
+            **(calls if self._task.tools else {}),
+            "length": float(np.mean([each.length for each in continuations])),
             "overlong": float(overlong_B.mean()),
             "equal_groups": int(equal_G.sum()),
         }
-        sampler_BT = None if log_p is None else put(sampler_BW[:, 1:])
+        sampler_BT = put(sampler_BW[:, 1:]) if config.max_weight else None
         in_loss = None if config.kl_in == "reward" else base_BT
         rollouts = Rollouts(rows, counted, old_BT, in_loss, advantages_B, sampler_BT)
         return Batch(rollouts, int(sampled_BT.sum()), metrics)
@@ -155,24 +178,71 @@ def room(config: Config) -> int:
 def continued(
     session: Session,
     model: Any,
+    task: Task,
     prompts: Sequence[Prompt],
     first: int,
     temperature: float = 1.0,
-    log_p: list[Any] | None = None,
-) -> Iterable[list[int]]:
-    """A continuation of each prompt. At temperature 1, from the model's own distribution: the policy that is
-    trained. `log_p` is as in `Session.samples`."""
-    config = session.config
+    *,
+    scored: bool = False,
+) -> list[Continuation]:
+    """A continuation of each prompt, of which there are at most `batch_size` unless they share a cache. At temperature
+    1, from the model's own distribution: the policy that is trained.
+
+    Prompt i is sample `first + i` of the seed. `scored` adds the log-probabilities, if the session `tells_log_p`.
+    """
+    config, end = session.config, session.end_of_text
     sampling = Sampling(temperature=temperature, top_p=1.0, seed=config.seed, max_tokens=room(config))
-    ids = [prompt.ids for prompt in prompts]
-    return session.samples(model, ids, sampling, first, width=config.prompt_tokens, log_p=log_p)
+    log_p: list[list[float]] = [[] for _ in prompts]
+
+    def generate(agents: list[Agent], turn: int) -> Iterator[list[int]]:
+        numbers = [first + agent.number + turn % 100 * TURN for agent in agents]
+        width = config.context if turn else config.prompt_tokens
+        found: list[Any] | None = [] if scored else None
+        ids = [agent.ids for agent in agents]
+        texts = session.samples(model, ids, sampling, numbers, width=width, log_p=found)
+        for place, (agent, text) in enumerate(zip(agents, texts, strict=True)):
+            written = [*text, end][: agent.left]  # the end was sampled, too
+            if found is not None:
+                known = log_p[agent.number]
+                known += [0.0] * (len(agent.ids) - len(prompts[agent.number].ids) - len(known))  # of results
+                known += found[place][: len(written)].tolist()
+            yield written
+
+    use = _tool_use(session, task)
+    answer = use.answer if use else no_results
+    agents = run_agents(generate, [prompt.ids for prompt in prompts], room(config), end, answer)
+    mask = use.loss_mask if use else loss_mask
+    return [_continuation(agent, mask(agent.transcript), log_p[agent.number], end) for agent in agents]
 
 
-def rewarded_by(session: Session, task: Task, prompt: Prompt, continuation: list[int]) -> Rewarded:
-    """What the program of a task says of a continuation."""
-    tokenizer = session.tokenizer
-    ended = len(continuation) < room(session.config)
-    text = tokenizer.decode([token for token in continuation if token < tokenizer.n_vocab])
+def _continuation(agent: Agent, mask: list[bool], log_p: list[float], end: int) -> Continuation:
+    """What an agent wrote and read after its prompt."""
+    P, turn = len(agent.transcript[0][1]), agent.last
+    ids = agent.ids[P:]
+    known = log_p and [*log_p, *[0.0] * (len(ids) - len(log_p))]
+    answer = turn[:-1] if turn[-1] == end else turn
+    return Continuation(ids, mask[P:], answer, agent.finished, agent.calls, known)
+
+
+def _tool_use(session: Session, task: Task) -> ToolUse | None:
+    """The tools of a task, with the learner's programs for the loop if there are any."""
+    if task.tools is None:
+        return None
+    config, pieces = session.config, session.pieces
+    use = ToolUse(task.tools, Marks(session.tokenizer), config.max_calls, config.max_result)
+    if pieces is None:
+        return use
+    return replace(
+        use,
+        call_tools=assemble.call_tools(pieces) or use.call_tools,
+        loss_mask=assemble.loss_mask(pieces) or use.loss_mask,
+    )
+
+
+def rewarded_by(session: Session, task: Task, prompt: Prompt, continuation: Continuation) -> Rewarded:
+    """What the program of a task says of a continuation: of its last turn."""
+    tokenizer, ended = session.tokenizer, continuation.ended
+    text = tokenizer.decode([token for token in continuation.answer if token < tokenizer.n_vocab])
     verified, has_form = task.reward(prompt, text, ended), task.has_form is not None and task.has_form(text)
     return Rewarded(verified + session.config.format_weight * has_form, verified >= SOLVED, has_form, ended)
 

@@ -241,35 +241,41 @@ class Session:
         model: Any,
         prompts: Sequence[Sequence[int]],
         sampling: Sampling,
-        first: int = 0,
+        numbers: Sequence[int] = (),
         width: int = 0,
         log_p: list[Any] | None = None,
     ) -> Iterable[list[int]]:
         """A continuation of each prompt, sampled together where the model has the harness's cache.
 
-        Prompt i is sample `first + i` of the seed, as in `tokens`. With a `width`, prompts of any length up to that may
-        be in one batch, and all batches share one program; without, they have one length. With a width and
-        `cache_blocks`, the batch may have any size, and prompts that are equal in a row share their cache.
+        Prompt i is sample `numbers[i]` of the seed, as in `tokens`; without numbers, sample i. With a `width`, prompts
+        of any length up to that may be in one batch of at most `batch_size`, all batches share one program, and a
+        continuation ends where the context is full; without, they have one length. With a width and `cache_blocks`, the
+        batch may have any size, and prompts that are equal in a row share their cache.
 
         `log_p` gets the log-probabilities of each continuation and its end, if the session `tells_log_p`.
         """
+        numbers = numbers or range(len(prompts))
         cache = assemble.paging(self.config, self.pieces)
         if width and cache:
-            each = model, prompts, sampling, self.end_of_text, first, width
+            each = model, prompts, sampling, self.end_of_text, numbers, width
             return assemble.generate_together(self.pieces, *each, cache)
         if assemble.samples_together(self.config, self.pieces):
-            numbers_B = jnp.arange(first, first + len(prompts))
-            keys_B = jax.vmap(functools.partial(sample_key, sampling.seed))(numbers_B)
+            number, padded = len(prompts), self.config.batch_size - len(prompts) if width else 0
+            prompts, numbers = [*prompts, *[prompts[-1]] * padded], [*numbers, *[numbers[-1]] * padded]
+            keys_B = jax.vmap(functools.partial(sample_key, sampling.seed))(jnp.array(numbers))
             lengths_B = np.array([len(prompt) for prompt in prompts])
             ids_BT = np.zeros((len(prompts), width or int(lengths_B[0])), np.int32)
             for row, prompt in zip(ids_BT, prompts, strict=True):
                 row[: len(prompt)] = prompt
             lengths = lengths_B if width else None
-            return attribute_errors_to(
+            texts = attribute_errors_to(
                 self.pieces,
                 lambda: generate_batch(model, ids_BT, sampling, self.end_of_text, keys_B, lengths, log_p),
             )
-        numbered = enumerate(prompts, first)
+            if log_p is not None and padded > 0:
+                del log_p[-padded:]
+            return texts[:number]
+        numbered = zip(numbers, prompts, strict=True)
         return (list(self.tokens(model, [*prompt], sampling, number)) for number, prompt in numbered)
 
     @functools.cached_property

@@ -23,8 +23,9 @@ from harness.data.token_files import Tokens
 from harness.errors import PieceError, UsageError
 from harness.run.parse_answers import marked, number_in, numbers_and_value
 from harness.run.rewards import GSM8K, Reward, attributed, finite, functions_of, get_reward
+from harness.run.tool_loop import Tools
 
-FORMS = "arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py"
+FORMS = "arithmetic, tools, countdown, gsm8k:FILE.jsonl, or FILE.py"
 MOST_DRAWS = 1000  # of problems in a row that cannot be used
 
 
@@ -52,6 +53,7 @@ class Task:
     reward: Callable[[Prompt, str, bool], float]  # (prompt, continuation, whether it ended); 1 or more: solved
     has_form: Callable[[str], bool] | None = None  # whether an answer can be read from a continuation
     held_out: Callable[[int], list[Prompt]] | None = None  # so many different ones at most, which are never drawn
+    tools: Tools | None = None  # which an answer may call
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Problems:
     draw: Callable[[random.Random], Problem]
     reward: Callable[[str, str, bool, Any], float]  # (question, continuation, whether it ended, answer)
     has_form: Callable[[str], bool] | None = None
+    tools: Tools | None = None
 
 
 Verify = Callable[[str, str], bool]  # (what a text gives as its answer, the right one) -> whether it is that number
@@ -74,6 +77,8 @@ def get_problems(name: str, verify: Verify | None = None) -> Problems:
     is_number = _is_number if verify is None else functools.partial(_is_verified, verify)
     if name == "arithmetic":
         return Problems(_sum, is_number, _has_number)
+    if name == "tools":
+        return Problems(_sum, is_number, _has_number, {"add": _add})
     if name == "countdown":
         return Problems(_countdown, _is_countdown, lambda text: numbers_and_value(text) is not None)
     if name.startswith(GSM8K):
@@ -157,7 +162,7 @@ def text_task(
     def reward(prompt: Prompt, continuation: str, ended: bool) -> float:
         return problems.reward(prompt.text, continuation, ended, prompt.answer)
 
-    return Task(draw, reward, problems.has_form, held_out)
+    return Task(draw, reward, problems.has_form, held_out, problems.tools)
 
 
 def story_task(tokens: Tokens, tokenizer: tiktoken.Encoding, prompt_tokens: int, reward: Reward) -> Task:
@@ -176,6 +181,11 @@ def story_task(tokens: Tokens, tokenizer: tiktoken.Encoding, prompt_tokens: int,
 def _sum(rng: random.Random) -> Problem:
     a, b = arithmetic.numbers(rng)
     return Problem(arithmetic.question(a, b), a + b, arithmetic.name(a, b))
+
+
+def _add(a: float, b: float) -> float:
+    """The calculator of the task `tools`."""
+    return a + b
 
 
 def _is_number(question: str, continuation: str, ended: bool, answer: Any) -> float:

@@ -351,6 +351,7 @@ def test_weights_are_given_to_all_sources_or_none(tmp_path: Path, monkeypatch: p
     [
         ("pocket:2000", "d4dbd6485db832b5", "cb9c85a4fef2f52b"),
         ("arithmetic:2000", "db22c2fd3cd02d96", "96e1b8a2ab1893bc"),
+        ("tools:2000", "9ea1e80bccdf5c54", "7cc45b125af6432e"),
     ],
 )
 def test_a_generator_makes_the_same_texts_under_the_same_key(spec: str, key: str, digest: str) -> None:

@@ -3,6 +3,7 @@
 import functools
 import itertools
 from collections import Counter
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import jax
@@ -57,7 +58,7 @@ def test_each_kind_of_attention_gives_the_same_tokens(name: str, temperature: fl
     end = whole(model, prompts, sampling, -1)[0][3]
     expected = whole(model, prompts, sampling, end)
     assert len({len(tokens) for tokens in expected}) > 1
-    assert generate_paged(model, prompts, sampling, end, 7, 6, Paging(12, 4, 4, steps=3)) == expected
+    assert generate_paged(model, prompts, sampling, end, itertools.count(7), 6, Paging(12, 4, 4, steps=3)) == expected
 
 
 @functools.cache
@@ -86,7 +87,7 @@ def test_any_cache_gives_the_same_tokens(
         [*itertools.takewhile(lambda token: token != end, tokens)] for tokens in whole(model, filled, SAMPLED, -1)
     ]
     size, number, rows = cache
-    tokens = generate_paged(model, prompts, SAMPLED, end, 7, 6, Paging(number, size, rows, steps=3))
+    tokens = generate_paged(model, prompts, SAMPLED, end, itertools.count(7), 6, Paging(number, size, rows, steps=3))
     assert tokens == expected[: len(prompts)]
 
 
@@ -116,7 +117,7 @@ class Recorded(BlockManager):
 
 
 def recorded(*arguments: Any, width: int = 6, **sizes: Any) -> Recorded:
-    generate_paged(*arguments, 7, width, Paging(**sizes, make_manager=Recorded))
+    generate_paged(*arguments, itertools.count(7), width, Paging(**sizes, make_manager=Recorded))
     manager = Recorded.made.pop()
     assert manager.free_blocks() == manager.number  # all are free in the end
     return manager
@@ -144,7 +145,7 @@ def test_texts_that_are_put_back_are_computed_again() -> None:
         assert {other for other in starts[turn:] if other < number} <= running, (
             "no text overtakes an older one that waits"
         )
-    tokens = generate_paged(model, prompts, SAMPLED, -1, 7, 2, Paging(5, 4, 4, steps=2))
+    tokens = generate_paged(model, prompts, SAMPLED, -1, itertools.count(7), 2, Paging(5, 4, 4, steps=2))
     assert tokens == whole(model, prompts, SAMPLED, -1)
 
 
@@ -158,17 +159,24 @@ def test_rows_are_filled_again() -> None:
         patch.setattr(
             _Engine, "_sample", lambda self: calls.append([t.number for t in self._running()]) or sample(self)
         )
-        generate_paged(model, prompts, SAMPLED, end, 7, 6, Paging(20, 4, 2, steps=3))
+        generate_paged(model, prompts, SAMPLED, end, itertools.count(7), 6, Paging(20, 4, 2, steps=3))
     assert calls[:2] == [[7, 8], [8, 9]]
     assert sorted({number for call in calls for number in call}) == [*range(7, 13)]
 
 
 def test_what_cannot_fit_is_an_error() -> None:
     model, prompts = model_of("rope"), prompts_of([6], 2)
-    with pytest.raises(ValueError, match="6 and 9 tokens do not fit into a context of 13"):
-        generate_paged(model, prompts, Sampling(max_tokens=9), -1, 0, 6, Paging(20))
     with pytest.raises(MemoryError, match="3 blocks of 4 are too few for one text"):
-        generate_paged(model, prompts, SAMPLED, -1, 0, 6, Paging(3, 4))
+        generate_paged(model, prompts, SAMPLED, -1, itertools.count(0), 6, Paging(3, 4))
+
+
+def test_a_text_ends_where_the_context_is_full() -> None:
+    model, prompts, sampling = model_of("rope"), [[1, 2, 3, 4, 5, 6], [7, 8]], replace(SAMPLED, max_tokens=10)
+    expected = whole(model, prompts, sampling, -1)
+    assert [len(tokens) for tokens in expected] == [8, 10]  # a context of 13 has a token after its last position
+    assert generate_paged(model, prompts, sampling, -1, itertools.count(7), 6, Paging(20)) == expected
+    shorter = whole(model, prompts, replace(SAMPLED, max_tokens=8), -1)
+    assert [tokens[:8] for tokens in expected] == shorter
 
 
 def test_other_prompts_need_no_other_program(caplog: pytest.LogCaptureFixture) -> None:
@@ -176,7 +184,7 @@ def test_other_prompts_need_no_other_program(caplog: pytest.LogCaptureFixture) -
     compiled = []
     with jax.log_compiles(), caplog.at_level("WARNING", logger="jax"):  # commands of other tests silence it
         for lengths in ([6, 5], [1, 6]):
-            generate_paged(model, prompts_of(lengths, 3), SAMPLED, -1, 0, 6, Paging(30, 4, 3))
+            generate_paged(model, prompts_of(lengths, 3), SAMPLED, -1, itertools.count(0), 6, Paging(30, 4, 3))
             compiled.append("Compiling jit(" in caplog.text)
             caplog.clear()
     assert compiled[1] is False

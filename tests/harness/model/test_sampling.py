@@ -100,8 +100,9 @@ def test_prompts_of_different_length_are_sampled_in_one_batch_as_alone(name: str
     lengths_B = np.array([6, 2, 4])
     for each in (-1, end):
         assert generate_batch(model, padded_BT, sampling, each, keys_B, lengths_B) == alone(each)
-    with pytest.raises(ValueError, match="6 and 9 tokens do not fit into a context of 13"):
-        generate_batch(model, padded_BT, replace(sampling, max_tokens=9), -1, keys_B, lengths_B)
+    longer = generate_batch(model, padded_BT, replace(sampling, max_tokens=10), -1, keys_B, lengths_B)
+    assert [tokens[:8] for tokens in longer] == alone(-1)
+    assert [len(tokens) for tokens in longer] == [8, 10, 10]  # the first row has filled the context of 13
 
 
 def test_sampling_tells_how_likely_each_token_was() -> None:

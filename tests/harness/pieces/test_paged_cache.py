@@ -1,5 +1,6 @@
 """The pieces of problem 63 in the harness: they sample the tokens that a model without a cache samples one by one."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def test_the_pieces_sample_together_as_one_by_one(pieces: Pieces) -> None:
         ]
 
     end = alone(-1)[0][3]
-    assert generate_together(few, model, prompts, SAMPLED, end, 5, 6, cache) == alone(end)
+    assert generate_together(few, model, prompts, SAMPLED, end, itertools.count(5), 6, cache) == alone(end)
     assert {str(type(call)) for call in calls} == {"<class 'str'>", "<class 'tuple'>"}
 
 
@@ -125,4 +126,4 @@ def test_a_manager_that_loses_blocks_is_reported(pieces: Pieces) -> None:
     model, cache = model_of(few), paging(CONFIG, few)
     assert cache is not None
     with pytest.raises(PieceError, match=r"BlockManager finds no block where enough are free: .*grade problem 63"):
-        generate_together(few, model, [[1, 2, 3]] * 9, SAMPLED, -1, 0, 6, cache)
+        generate_together(few, model, [[1, 2, 3]] * 9, SAMPLED, -1, itertools.count(0), 6, cache)

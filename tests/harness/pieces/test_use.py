@@ -46,7 +46,10 @@ WORDS = {
         "by `harness rl` with loss_mean as `ratio`, and without a KL divergence in the loss, or with ratio=token and "
         "kl_estimate=ratio_k3"
     ),
-    "verify": "by `harness rl` and `harness eval` with the task arithmetic or gsm8k",
+    "verify": "by `harness rl` and `harness eval` with the task arithmetic, tools or gsm8k",
+    "tokenize": "unless the texts have marks, as those of data=tools",
+    "call_tools": "by `harness rl` and `harness eval` with the task tools",
+    "loss_mask": "by `harness rl` and `harness eval` with the task tools",
     "generate": "with mixer=attention, if there is no decode_step",
     "encode": "for prompts, if the tokenizer is not that of a model",
     "pack_stories": "with packing=segments",
@@ -97,6 +100,9 @@ REWARD = dict(reward="word:cat", base="x", prompts=2, group_size=2, batch_size=4
         ("policy_loss", REWARD | {"kl_estimate": "ratio_k3"}, REWARD | dict(kl_weight=0.0, ratio="sequence")),
         ("policy_loss", REWARD | dict(kl_in="reward", ratio="sequence", loss_mean="sequence"), {}),
         ("verify", REWARD | {"reward": "task:arithmetic"}, REWARD),
+        ("tokenize", {}, {"data": "tools:200"}),
+        ("call_tools", REWARD | {"reward": "task:tools"}, REWARD | {"reward": "task:arithmetic"}),
+        ("loss_mask", REWARD | {"reward": "task:tools"}, {}),
         ("generate", {}, LATENT),
         ("encode", {}, {"tokenizer": "hf:DIR"}),
         ("pack_stories", SEGMENTS, {}),

@@ -128,7 +128,7 @@ def test_a_run_with_a_paged_cache_has_the_metrics_of_one_without(
             "a text of context=16 needs 2 blocks of cache_block_size=16",
         ),
         (("base",), 2, "a reward with --reward, or the problems of a task with --task"),
-        (("base", "--task", "sums"), 2, "write arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py"),
+        (("base", "--task", "sums"), 2, "write arithmetic, tools, countdown, gsm8k:FILE.jsonl, or FILE.py"),
         (("base", "--task", "arithmetic", "--set", "prompt_tokens=3"), 2, "--set prompt_tokens="),
         (("base", "--reward", "ends", "--set", "format_weight=0.1"), 2, "format_weight=0.1 needs a task that says"),
         (("base", "--reward", "ends", "--set", "rollout_updates=3"), 2, "does not divide the 32 continuations"),

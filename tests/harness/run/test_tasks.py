@@ -34,7 +34,7 @@ def held_out(task: Task, number: int) -> list[Prompt]:
     return task.held_out(number)
 
 
-@pytest.mark.parametrize("name", ["arithmetic", "countdown"])
+@pytest.mark.parametrize("name", ["arithmetic", "tools", "countdown"])
 def test_held_out_problems_are_never_drawn_and_all_differ(name: str) -> None:
     trained = {prompt.text for update in range(20) for prompt in drawn(name, 50, update)}
     kept = [prompt.text for prompt in held_out(task(name), 200)]
@@ -179,7 +179,7 @@ def test_a_broken_file_of_problems_says_where(tmp_path: Path, text: str | None, 
 
 @pytest.mark.parametrize("name", ["", "sums", "gsm8k", "mine.txt", "arithmetic:3"])
 def test_an_unknown_task_lists_the_forms(name: str) -> None:
-    with pytest.raises(UsageError, match=r"write arithmetic, countdown, gsm8k:FILE.jsonl, or FILE.py"):
+    with pytest.raises(UsageError, match=r"write arithmetic, tools, countdown, gsm8k:FILE.jsonl, or FILE.py"):
         get_problems(name)
 
 
