@@ -166,7 +166,7 @@ def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
     for name, (supported, default) in (_FIXED | dict(layout.fixed)).items():
         value = found.get(name, default)
         if name == "quantization_config" and value:
-            how = value.get("quant_method") if isinstance(value, dict) else value
+            how = value.get("quant_method", value) if isinstance(value, dict) else value
             raise UsageError(
                 f"{file}: the weights are quantized ({how}), which is not supported. Save the model in bfloat16 first."
             )

@@ -55,7 +55,7 @@ PROBLEM = Problem(
         "masked": Cases(masked, {**SIZES, "G": (1,)}, draws=1, covers=("one",)),
         # One head of keys and values for all, and no two sizes that share a factor.
         "wide": Cases(
-            wide, {"T": (5,), "G": (1,), "R": (3,), "K": (4,), "D": (7,)}, draws=1, covers=("coprime", "one")
+            wide, {"T": (5,), "G": (1,), "R": (3,), "K": (4, 8), "D": (7,)}, draws=2, covers=("coprime", "one")
         ),
         # More steps than a table of 128 positions has, or a position in 8 bits.
         "long": Cases(activations, {"T": (131,), "G": (2,), "R": (8,), "K": (4,)}, draws=1),

@@ -117,6 +117,7 @@ CLAIMS: Mapping[str, tuple[str, ...]] = {
         "no matrices for each token",
     ),
     "74": ("whole arrays", "work of chunks", "work of one position"),
+    "75": ("one token or two", "text", "tokens a run", "distribution of the text"),
     "76": ("products of codes",),
     "77": ("error of the outputs", "under half of plain rounding", "work of 640 features"),
     "82": (

@@ -144,7 +144,7 @@ def test_settings_that_no_layout_has_are_named(changes: dict[str, Any], message:
         ("Llama", {"hidden_act": "gelu"}, "hidden_act=gelu is not supported; only silu, swish are"),
         ("Llama", {"sliding_window": 64}, "sliding_window=64 is not supported"),
         ("Llama", {"layer_types": ["full_attention", "sliding_attention"]}, "Layers of the type sliding_attention are"),
-        ("Llama", {"quantization_config": {"bits": 4}}, "quantization_config=.* is not supported"),
+        ("Llama", {"quantization_config": {"bits": 4}}, r"the weights are quantized \(.*4.*\), which is not supported"),
         ("Qwen 2", {"use_sliding_window": True}, "use_sliding_window=True is not supported"),
         ("Qwen 2", {"mlp_bias": True}, "a Qwen 2 model has only bias=False"),
         ("Llama", {"intermediate_size": 41}, r"does not fit its config.json. The tensor .* has shape \(40, 24\)"),

@@ -23,6 +23,7 @@ def next_token_loss(logits, ids, pad_id):
         log.write("called\\n")
     return jnp.mean(logits)
 """
+STUBS = ["warmup_cosine", "warmup_stable_decay"]
 STUB = (ROOT / "problems" / "p10_lr_schedule" / "stub.py").read_text()
 
 
@@ -74,7 +75,7 @@ def test_the_same_files_are_tested_once(mine: Workspace) -> None:
     first, second = mine.load(), mine.load()
     assert mine.calls == 1
     assert set(first.by_name) == set(second.by_name) == {"next_token_loss"}
-    assert first.stubs == second.stubs == ["warmup_cosine"]
+    assert first.stubs == second.stubs == STUBS
     assert first.digest == second.digest
 
 
@@ -82,7 +83,7 @@ def test_files_with_the_same_text_in_another_folder_are_the_same(mine: Workspace
     mine.load()
     copy = Workspace(tmp_path / "copy", tmp_path / "log")
     mine.loss.unlink()  # which would be imported
-    assert copy.load().stubs == ["warmup_cosine"]
+    assert copy.load().stubs == STUBS
     assert mine.calls == 1
 
 
@@ -153,7 +154,7 @@ def test_a_damaged_entry_is_ignored_and_replaced(mine: Workspace, cache: Path, c
     mine.load()
     (entry,) = cache.iterdir()
     entry.write_bytes(content)
-    assert mine.load().stubs == ["warmup_cosine"]
+    assert mine.load().stubs == STUBS
     assert mine.calls == 2
     mine.load()
     assert mine.calls == 2
@@ -180,7 +181,7 @@ def test_versions_settings_and_the_code_of_the_harness_count(
 def test_without_a_cache_all_is_tested(mine: Workspace, cache: Path) -> None:
     cache.parent.touch()  # a file is no folder
     mine.load()
-    assert mine.load().stubs == ["warmup_cosine"]
+    assert mine.load().stubs == STUBS
     assert mine.calls == 2
 
 

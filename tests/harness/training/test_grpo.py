@@ -109,7 +109,7 @@ def test_a_row_that_does_not_count_changes_nothing() -> None:
     model = GPT(CONFIG.model, nnx.Rngs(0))
     batch = rollouts(model)
     left_out = batch._replace(sampled_BT=batch.sampled_BT.at[0].set(False))
-    others = Rollouts(*(leaf[1:] for leaf in batch))
+    others = Rollouts(*(leaf if leaf is None else leaf[1:] for leaf in batch))
     for mean in ("token", "sequence"):
         config = replace(CONFIG, loss_mean=mean)
         for a, b in zip(loss_of(config, model, left_out)[:2], loss_of(config, model, others)[:2], strict=True):
