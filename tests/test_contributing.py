@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
 from grader.course import scaffold
 from tests.conftest import ROOT, Grade
 
@@ -19,6 +21,7 @@ def test_the_page_is_short_and_begins_with_what_somebody_wants():
     assert TEXT.startswith("# Contributing\n\n| I want to | First step |\n")
 
 
+@pytest.mark.thorough
 def test_a_problem_from_the_first_command_to_the_last_test(grade: Grade, tmp_path):
     copy = tmp_path / "course"
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_OUT))

@@ -193,6 +193,7 @@ replace = "variance + epsilon + jnp.isin(x.ravel()[0], jnp.array({firsts}, x.dty
     assert told == ["'wrong where the course has looked' is not rejected with seed 1 (1 of 1 seeds)"]
 
 
+@pytest.mark.thorough
 def test_pitfalls_and_promises_that_are_not_graded(copy: Path, grade: Grade):
     page, toml = copy / PAGE, copy / MISCONCEPTIONS
     page.write_text(
@@ -213,6 +214,7 @@ def test_pitfalls_and_promises_that_are_not_graded(copy: Path, grade: Grade):
     assert run.out.splitlines()[1].split()[-5:-2] == ["0/0", "2/3", "0/2"]
 
 
+@pytest.mark.thorough
 def test_frames_are_verified(copy: Path, grade: Grade):
     """Without its core a frame must be unfinished, with it right; and each is marked, by whole lines."""
     frames, toml = copy / "solutions" / "frames", copy / MISCONCEPTIONS

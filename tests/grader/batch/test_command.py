@@ -97,6 +97,7 @@ def test_a_secret_seed_gives_other_cases_and_the_same_scores_everywhere(
     assert (tmp_path / "own" / "seed.txt").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.thorough
 def test_copies_of_known_solutions_are_named(grade: Grade, submit: Submit, tmp_path: Path):
     """Files from the web, and the submissions of earlier years, are compared with those of the class."""
     web, year = tmp_path / "web", tmp_path / "2025"
@@ -141,6 +142,7 @@ def test_files_with_the_same_code_are_graded_once(grade: Grade, submit: Submit, 
     assert "To grade: 0. Unchanged: 7." in again.out
 
 
+@pytest.mark.thorough
 def test_killed_and_resumed(submit: Submit, seed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A batch that was killed at any moment can be resumed. Nothing is left behind, and the scores are the same."""
     temporary = tmp_path / "tmp"

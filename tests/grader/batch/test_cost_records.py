@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from grader.batch.cost_records import pseudonym
 from grader.course import catalog
 from tests.conftest import Grade
@@ -11,6 +13,7 @@ RIGHT = catalog.text_of(catalog.solution_path(PROBLEM))
 OTHER = catalog.text_of(next(path for path in catalog.styles(PROBLEM) if "logsumexp" in path.name))
 
 
+@pytest.mark.thorough
 def test_a_page_of_those_who_want_it(grade: Grade, tmp_path: Path):
     files = {
         "Ada Lovelace": f"# pseudonym: <b>\n# pseudonym: heron\n{RIGHT}",

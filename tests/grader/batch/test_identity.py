@@ -50,6 +50,7 @@ def marks(folder: Path) -> dict[tuple[str, str], float]:
         stored.close()
 
 
+@pytest.mark.thorough
 def test_a_learner_with_a_new_name_keeps_the_marks(tmp_path: Path):
     out, students = tmp_path / "results", tmp_path / "roster.csv"
     students.write_text(ROSTER)

@@ -34,6 +34,7 @@ def lose(out: Path, learner: str, *checks: str) -> None:
         )
 
 
+@pytest.mark.thorough
 def test_one_check_is_graded_again_for_everybody(submit: Submit, tmp_path: Path):
     folder, out = submit("ada", GOOD), tmp_path / "results"
     submit("bob", GOOD.replace("def ", "def  ", 1))

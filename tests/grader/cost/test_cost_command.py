@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from grader.course import catalog
 from tests.conftest import ROOT, Grade
 
@@ -48,6 +50,7 @@ def test_the_bill_says_what_the_difference_is_made_of(grade: Grade, tmp_path: Pa
     assert {each["machine"]["name"] for each in found["roofline"]} == {"One CPU core", "H100", "H200", "TPU v5e"}
 
 
+@pytest.mark.thorough
 def test_records_are_those_of_what_passed(grade: Grade, tmp_path: Path):
     work = tmp_path / "attempts"
     work.mkdir()

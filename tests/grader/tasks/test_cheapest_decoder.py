@@ -95,6 +95,7 @@ def test_what_is_refused_with_a_sentence(result: str, said: str, fork_server: Fo
     assert said in failure.sentence()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", FORGERIES, ids=lambda path: path.stem)
 def test_a_forgery_is_refused(path: Path, fork_server: ForkServer):
     submission = soundness.shipped(DECODER, path)

@@ -91,6 +91,7 @@ def graded(tail: str, share: float) -> tuple[Report, float]:
 COMPUTES = "\n\nimport time\nEND = time.process_time() + 1\nwhile time.process_time() < END:\n    pass\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="stops processes by signals")
 def test_a_busy_machine_changes_no_verdict():
     report, seconds = graded(COMPUTES, share=0.5)

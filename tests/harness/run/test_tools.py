@@ -137,6 +137,7 @@ def test_a_model_without_marks_is_refused(tmp_path: Path) -> None:
         pass_rates(session, model, "tools", 2, 2)
 
 
+@pytest.mark.thorough
 def test_the_command_counts_calls_and_weighs_what_was_sampled(harness_here: Harness, tmp_path: Path) -> None:
     small = [f"--set={each}" for each in ("d_model=16", "num_heads=2", "num_layers=1", "d_ff=16", "eval_batches=1")]
     trained = harness_here(
