@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import inspect
 import json
 import os
 import shutil
@@ -23,6 +24,7 @@ sys.dont_write_bytecode = False
 
 import psutil
 import pytest
+from click.testing import CliRunner
 from filelock import FileLock
 from hypothesis import settings
 
@@ -59,6 +61,12 @@ LONG = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not any(part in item.nodeid for part in LONG))
     gc.freeze()  # what has been imported is not garbage
+
+
+def cli_runner() -> CliRunner:
+    """A runner of commands that keeps what they print to stdout and to stderr apart, as click does since 8.2."""
+    mixed = "mix_stderr" in inspect.signature(CliRunner).parameters
+    return CliRunner(mix_stderr=False) if mixed else CliRunner()
 
 
 @dataclass(frozen=True)

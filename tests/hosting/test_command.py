@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from starlette.exceptions import HTTPException
 
 from grader import hand_in as client
 from grader.cli import learner
 from grader.course import catalog
 from grader.course.workspace import Workspace
+from tests.conftest import cli_runner
 from tests.hosting.conftest import Hub
 
 pytestmark = pytest.mark.fast
@@ -27,7 +28,7 @@ def grade(hub: Hub, workspace: Spaces, monkeypatch: pytest.MonkeyPatch) -> Calla
     monkeypatch.setenv(client.TOKEN, "token-of-ada")
     space = workspace("ada")
     space.file(catalog.find("01")).write_text("x = 1\n")
-    return lambda *args: CliRunner().invoke(learner.main, ["--workspace", str(space.folder), *args])
+    return lambda *args: cli_runner().invoke(learner.main, ["--workspace", str(space.folder), *args])
 
 
 def said(done: Result) -> str:

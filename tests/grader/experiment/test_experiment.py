@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from commandline.errors import UsageError
 from grader.cli.experiment import claim
@@ -18,6 +18,7 @@ from grader.course.workspace import Workspace
 from grader.experiment import arms
 from grader.experiment.claim import factor_of, flaws, folder_of, read
 from grader.experiment.report_file import Found, filled, verdict_in, verdict_of
+from tests.conftest import cli_runner
 
 pytestmark = pytest.mark.fast
 NAME = "qk_norm_rate"
@@ -56,7 +57,7 @@ class Lab:
 
     def run(self, *words: str) -> Result:
         command = {"task": task, "claim": claim}[words[0]]
-        return CliRunner().invoke(command, [NAME, *words[1:]], obj=str(self.space.folder))
+        return cli_runner().invoke(command, [NAME, *words[1:]], obj=str(self.space.folder))
 
     def write(self, text: str = GOOD, report: str = "") -> None:
         text = text.format(baseline=self.factor.baseline, new=self.factor.others[0])
