@@ -41,7 +41,7 @@ def claim(folder: str | None, word: str) -> None:
         terminal.echo(f"  flaw  {flaw}", indent=8)
     terminal.echo(
         f"Seeds: {', '.join(str(made.seed(each)) for each in range(made.seeds))}. `grade task {task.label}` trains the "
-        "runs; it can be stopped at any time, and goes on where it was."
+        "runs. You can stop it at any time; the next call continues."
     )
 
 
