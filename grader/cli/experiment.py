@@ -67,7 +67,7 @@ def experiment(space: Workspace, task: Experiment, *, secret: int, as_json: bool
     if made is None:
         raise UsageError(f"Fill in {bench.folder / CLAIM}, then `grade claim {task.label}`: the claim comes first.")
     lab = Lab.within(bench.folder, task, bench.factor, made)
-    if lab.missing():
+    if not lab.is_whole():
         with working(f"training for {task.title}", lines=True) as say:
             lab.run_all(say)
     if not verdict_in(bench.report()):

@@ -5,7 +5,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,21 +109,22 @@ class Lab:
         rate = self.rate(arm)
         return [Planned(arm, rate, number) for number in range(self.claim.seeds)]
 
+    def finals(self) -> list[Planned]:
+        """Returns the runs of both arms that the last numbers come from."""
+        return [each for arm in self.claim.arms for each in self.final(arm)]
+
     def run_all(self, say: Say = lambda text: None) -> None:
         """Trains every run that is not done: first those that choose the learning rates, then the other seeds."""
-        for stage in (self.tried, lambda: [each for arm in self.claim.arms for each in self.final(arm)]):
+        for stage in (self.tried, self.finals):
             planned = stage()
             for place, each in enumerate(planned, 1):
                 if not self.is_done(each):
                     say(f"run {place} of {len(planned)}, {each.name}")
                     self.train(each)
 
-    def missing(self) -> int:
-        """Returns the number of runs that are not done, as far as it is known which they are."""
-        first = [each for each in self.tried() if not self.is_done(each)]
-        if first:
-            return len(first) + 2 * (self.claim.seeds - 1)
-        return sum(not self.is_done(each) for arm in self.claim.arms for each in self.final(arm))
+    def is_whole(self) -> bool:
+        """Whether all runs are done."""
+        return all(map(self.is_done, self.tried())) and all(map(self.is_done, self.finals()))
 
 
 def harness(*words: str, module: str = "harness") -> str:
@@ -165,12 +166,6 @@ def write_stories(path: Path, seed: int) -> None:
 def loss_on(runs: Path, name: str, stories: Path) -> float:
     """Returns the loss of a run's best checkpoint on the stories of a file, in nats per token."""
     return float(json.loads(harness("eval", name, "--runs", str(runs), "--data", str(stories), "--json"))["loss"])
-
-
-def differences(losses: Mapping[str, Sequence[float]]) -> Iterator[float]:
-    """Yields the difference of the arms for each seed, new minus baseline."""
-    for new, baseline in zip(losses["new"], losses["baseline"], strict=True):
-        yield new - baseline
 
 
 def _is_same(found: Any, typed: str) -> bool:

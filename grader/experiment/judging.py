@@ -158,7 +158,7 @@ class Bench:
 
     def _repeat(self, lab: Lab, secret: int, say: Say) -> str:
         """Trains one of the runs again. Returns a sentence if it is not equal, bit for bit."""
-        runs = [each for name in ARMS for each in lab.final(name)]
+        runs = lab.finals()
         chosen = runs[lab.claim.seed(secret, "repeat") % len(runs)]
         say(f"repeating {chosen.name}")
         with tempfile.TemporaryDirectory() as scratch:
@@ -190,8 +190,8 @@ class Bench:
 
 def table(lab: Lab) -> Sequence[tuple[str, str]]:
     """Returns the validation loss of each run that is done, by its name, for the learner to look at."""
-    planned: list[Planned] = [*lab.tried()]
-    if lab.missing() == 0:
-        planned += [each for name in ARMS for each in lab.final(name) if each not in planned]
+    planned = lab.tried()
+    if lab.is_whole():
+        planned += [each for each in lab.finals() if each not in planned]
     rows: list[tuple[str, Any]] = [(each.name, arms.metrics(lab.folder / each.name)) for each in planned]
     return [(name, f"{arms.validation_loss(found):.4f}") for name, found in rows if found]

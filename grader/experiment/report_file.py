@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from commandline.errors import UsageError
 from grader.experiment.claim import ARMS, REPORT, Claim
 
-CONFIDENCE = 0.8
 NAMES = (
     "difference",
     "interval",
