@@ -121,6 +121,7 @@ class OptimizerConfig(Settings):
         "norms are few, and decay would only pull them from the values they need. kernels: not embeddings and "
         "positions either, since a rare token is seldom updated and would decay at every step. all: every parameter",
     )
+    mtp_weight: float = setting(0.3, "weight of the loss of the token after the next, with mtp=1", allowed=NOT_NEGATIVE)
     router_bias_rate: float = setting(
         1e-3, "how far an update moves the biases that balance experts, with router=sigmoid", allowed=NOT_NEGATIVE
     )

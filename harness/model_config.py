@@ -250,6 +250,11 @@ class ModelConfig(GPTConfig):
         allowed=NOT_NEGATIVE,
     )
     scaled_embedding: bool = setting(False, "multiply the token embedding by the square root of its width (Gemma)")
+    mtp: int = setting(
+        0,
+        "modules that predict one token further in training, with the same embedding and head (DeepSeek-V3): 0 or 1",
+        allowed=Range(at_least=0, at_most=1),
+    )
 
     def rules(self) -> Rules:
         """Which settings of the model conflict."""
@@ -343,6 +348,7 @@ class ModelConfig(GPTConfig):
             not self.window_rope_base or not self.rope_scaling.startswith("yarn"),
             f"rope_scaling={self.rope_scaling} is not valid with window_rope_base; use another scaling",
         )
+        yield not self.mtp or self.num_layers > 0, "mtp=1 needs layers; num_layers=0 has none"
         yield (
             not self.parallel_residual or self.norm == "pre",
             f"parallel_residual needs norm=pre; norm={self.norm} is something else",

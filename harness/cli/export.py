@@ -149,4 +149,5 @@ def _write_run(session: Any, name: str, folder: Path, dtype: str, step: int | No
             "base_model_name_or_path in adapter_config.json names it"
         )
     write_model(config, session.tokenizer, model, folder, session.template, source, dtype)
-    return f"run {name}, step {step}, to {{target}} in {layout.title} layout"
+    without = ", without the module of mtp=1, for which it has no place" if config.mtp else ""
+    return f"run {name}, step {step}, to {{target}} in {layout.title} layout{without}"

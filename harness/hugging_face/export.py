@@ -60,12 +60,15 @@ def write_model(
     folder.
 
     `source` is the model that it was trained from, if that came from a folder: its files are kept, and its dtypes
-    unless `dtype` names another one. A tied head is not written. Raises UsageError if no layout has the settings.
+    unless `dtype` names another one. A tied head is not written, nor what `mtp` adds. Raises UsageError
+    if no layout has the settings.
     """
     layout = source.layout if source else find_layout(config)
     if config.lora_rank:
         model = merge_adapters(model)
-    _write_tensors(layout, arrays(model, config.vocab_size), source, dtype, folder)
+    parameters = arrays(model, config.vocab_size)
+    exported = {path: parameter for path, parameter in parameters.items() if not path.startswith("mtp.")}
+    _write_tensors(layout, exported, source, dtype, folder)
     if source:
         _keep_configs(source, dtype, template, folder, tied_head=config.tied_head)
     else:

@@ -23,6 +23,7 @@ from harness.model.gpt import GPT, Attention, Block, Cache, Key, ModuleFactory
 from harness.model.latent_attention import LatentAttention
 from harness.model.layers import by_row
 from harness.model.layers import make_norm as common_norm
+from harness.model.multi_token import MultiToken
 from harness.model.rope import turned, wavelengths
 from harness.model.segments import Segments
 from harness.model.state_space import StateSpace
@@ -256,7 +257,7 @@ class Group(nnx.Module):
 
 
 class GeneralGPT(GPT):
-    """A GPT of general blocks, or of groups of them with `attention_every`."""
+    """A GPT of general blocks, or of groups of them with `attention_every`; with `mtp`, and a module beside it."""
 
     config: ModelConfig
 
@@ -270,6 +271,18 @@ class GeneralGPT(GPT):
     ):
         grouped = functools.partial(Group, make_block) if config.attention_every else make_block
         super().__init__(config, rngs, grouped, make_embed, make_norm)
+        self.mtp = MultiToken(config, rngs, make_block, make_norm) if config.mtp else None
+
+    def ahead(
+        self,
+        hidden_BTD: Float[Array, "B T D"],
+        next_BT: Int[Array, "B T"],
+        key: Key = None,
+        segments: Segments | None = None,
+    ) -> Float[Array, "B T D"]:
+        """The input of the head for the token after `next_BT`, which are the tokens after those of `hidden_BTD`."""
+        assert self.mtp is not None
+        return self.mtp(hidden_BTD, self._embedded(next_BT).astype(self.config.dtype), key, segments)
 
     def _embedded(self, ids_BT: Int[Array, "B T"]) -> Float[Array, "B T D"]:
         x_BTD = super()._embedded(ids_BT)

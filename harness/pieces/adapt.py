@@ -134,6 +134,23 @@ def modern_model_factory(config: Any, modern_gpt: Any) -> Callable[[nnx.Rngs], n
     return lambda rngs: modern_gpt(*sizes, **window, **norms, rngs=rngs)
 
 
+class TwoAhead(nnx.Module):
+    """MultiTokenGPT, which predicts two tokens, as a model that predicts the next one."""
+
+    def __init__(self, piece: Any):
+        self.piece = piece
+
+    def __call__(self, ids_T: Array) -> Array:
+        return self.piece.run(ids_T)[0]
+
+
+def multi_token_model_factory(config: Any, multi_token_gpt: Any) -> Callable[[nnx.Rngs], nnx.Module]:
+    """MultiTokenGPT as the model of a run. Its module reads the state after the final norm, as in the harness's GPT."""
+    sizes = (config.vocab_size, config.d_model, config.num_heads, config.kv_heads, config.d_ff, config.num_layers)
+    rest = {"rope_base": config.rope_base, "norm_epsilon": config.norm_epsilon, "mtp_after_norm": True}
+    return lambda rngs: TwoAhead(multi_token_gpt(*sizes, **rest, rngs=rngs))
+
+
 @functools.cache  # the harness's GPT compares the function
 def rotation(rope: Any) -> Rotate:
     """rope as the rotary positions of the harness's GPT."""
@@ -256,6 +273,43 @@ def batch_loss(config: Config, story_loss: Callable[[Array, Array, int], Array])
     return loss_sum
 
 
+def two_losses(config: Config, mtp_loss: Callable[..., Array]) -> LossSum:
+    """The losses of a batch from mtp_loss, means over one story, weighted by its numbers of targets.
+
+    The weights 0 and 1 tell the two means apart, since each has a number of targets of its own.
+    """
+
+    def of_story(logits_TV: Array, ahead_TV: Array, ids_T: Array, is_target_T: Array) -> tuple[Array, Array, Array]:
+        own, both = (mtp_loss(logits_TV, ahead_TV, ids_T, is_target_T, weight) for weight in (0.0, 1.0))
+        counts = jnp.sum(is_target_T[1:]), jnp.sum(is_target_T[2:])
+        return own * counts[0].astype(own.dtype), (both - own) * counts[1].astype(own.dtype), counts[0]
+
+    def loss_sum(model: Any, rows_BT: Array, key: Any) -> tuple[Array, Array, dict[str, Array]]:
+        del key  # the harness requires dropout=0 with pieces
+        ids_BT = token_ids(rows_BT)
+        if isinstance(model, TwoAhead):
+            logits_BTV, ahead_BTV = jax.vmap(model.piece)(ids_BT)
+        else:
+            hidden_BTD = model.hidden(ids_BT)
+            logits_BTV = model.logits(hidden_BTD)
+            ahead_BTV = model.logits(model.ahead(hidden_BTD[:, :-1], ids_BT[:, 1:]))
+        each = jax.vmap(of_story)(logits_BTV, ahead_BTV, ids_BT, rows_BT >= 0)
+        own, ahead, count = map(jnp.sum, each)
+        return own + config.mtp_weight * ahead, count, {"next_token_loss": own, "mtp_loss": ahead}
+
+    return loss_sum
+
+
+def two_means(story_loss: Callable[[Array, Array, int], Array]) -> Callable[..., Array]:
+    """The default of mtp_loss: next_token_loss of the next tokens, and of those after them."""
+
+    def mtp_loss(logits_TV: Array, ahead_TV: Array, ids_T: Array, is_target_T: Array, weight: float) -> Array:
+        labels_T = jnp.where(is_target_T, ids_T, PAD_ID)
+        return story_loss(logits_TV, labels_T, PAD_ID) + weight * story_loss(ahead_TV, labels_T[1:], PAD_ID)
+
+    return mtp_loss
+
+
 def segment_loss(story_loss: Callable[[Array, Array, int], Array], positions: Any, targets: Any) -> LossSum:
     """The loss of rows with several stories in the harness's GPT: next_token_loss, for the targets of segment_targets.
 
@@ -373,7 +427,7 @@ def accumulation(config: Config, accumulated_gradients: Any) -> Gradients:
         graph, parameters, rest = parts
 
         def loss_of(parameters: Any, ids_BT: Array) -> Any:
-            return loss_sum(nnx.merge(graph, parameters, rest), ids_BT, key)
+            return loss_sum(nnx.merge(graph, parameters, rest), ids_BT, key)[:2]  # without what else is measured
 
         loss, mean, norm = accumulated_gradients(loss_of, parameters, ids_BT, microbatches, max_norm)
         return loss, mean, norm

@@ -40,7 +40,7 @@ from harness.training.train_step import Gradients, LossSum, Recipe, default_reci
 
 # Those that mix positions, of which a config uses one
 MIXER_PIECES = ("GQA", "CausalMHA", "LatentAttention", "SelectiveSSM", "Attention")
-MODELS = ("MiniGPT", "GPT2", "ModernGPT")
+MODELS = ("MiniGPT", "GPT2", "ModernGPT", "MultiTokenGPT")
 
 
 def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
@@ -61,7 +61,7 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
     recipe = replace(
         own,
         build=model_builder(config, pieces),
-        loss_sum=loss_sum,
+        loss_sum=_two_losses(config, pieces) if config.mtp else loss_sum,
         validation_loss_sum=loss_sum,
         gradients=gradients or own.gradients,
         optimizer=make_optimizer(
@@ -81,6 +81,13 @@ def recipe_from(config: Config, mesh: Mesh, pieces: Pieces) -> Recipe:
     if not pieces.uses("zero_step", config):
         return recipe
     return with_zero_step(recipe, config, mesh, pieces.by_name["zero_state"], pieces.by_name["zero_step"])
+
+
+def _two_losses(config: Config, pieces: Pieces) -> LossSum:
+    """The loss of the next token and of the one after it, with `mtp`."""
+    own = adapt.two_means(pieces.by_name.get("next_token_loss", adapt.mean_cross_entropy))
+    loss: LossSum = pieces.adapted("mtp_loss", config) or adapt.two_losses(config, own)
+    return loss
 
 
 def model_builder(config: Config, pieces: Pieces) -> Callable[[nnx.Rngs], nnx.Module]:

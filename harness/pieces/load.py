@@ -21,7 +21,7 @@ from harness.errors import HarnessError, PieceError, UsageError
 from harness.pieces import smoke_test_cache
 from harness.pieces.registry import MODULES, PIECES
 from harness.pieces.smoke_tests import SmokeTestError
-from harness.pieces.spec import PieceSpec, Setup, Use
+from harness.pieces.spec import PieceSpec, Setup, Use, has_segments
 
 COURSE_MODULES = sorted(set(MODULES.values()))
 
@@ -244,6 +244,7 @@ def check_config(config: Config, pieces: Pieces) -> None:
         "" if config.ema_decay == 0 else "they keep no average of the parameters; --set ema_decay=0",
         "" if config.dropout == 0 else "the harness applies no dropout with pieces; --set dropout=0",
         *(use.words for use in map(setup.use, setup.there) if use.is_conflict),
+        "with mtp=1, they take a row for one story; --set packing=padded" * (config.mtp > 0 and has_segments(config)),
         "" if config.dtype == "float32" else "they compute in float32; --set dtype=float32",
     ]
     for sentence in filter(None, requirements):

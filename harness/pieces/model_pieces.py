@@ -72,8 +72,8 @@ def _in_first_model(run: Setup) -> Use:
     """The settings choose between the models of problems 06 and 40."""
     config = run.config
     is_other = of_llamas_kind(config) or is_imported(config) or config.experts > 0
-    is_first = config.mixer == "attention" and not is_other
-    when = "with mixer=attention, unless the model is of Llama's kind, has experts, or is in Hugging Face's format"
+    is_first = config.mixer == "attention" and not is_other and not config.mtp
+    when = "with mixer=attention, unless the model is of Llama's kind, in Hugging Face's format, or has experts or mtp"
     return unless_segments(run, only(is_first, when))
 
 
@@ -171,7 +171,11 @@ def _has_gqa(config: Config) -> bool:
 
 
 def _through_modern_gpt(is_used: Callable[[Config], bool], when: str) -> Callable[[Setup], Use]:
-    return lambda run: through("ModernGPT", run, only(is_used(run.config), f"if the model is of Llama's kind{when}"))
+    def use(run: Setup) -> Use:
+        own = only(is_used(run.config), f"if the model is of Llama's kind{when}")
+        return through("MultiTokenGPT", run, through("ModernGPT", run, own))
+
+    return use
 
 
 @piece(
@@ -218,20 +222,25 @@ gqa = _layer(
 )
 
 
-def _modern_gpt(run: Setup) -> Use:
+def _modern_gpt(run: Setup, mtp: int) -> Use:
+    """The model of problem 40, or with `mtp` that of problem 75."""
     config = run.config
     others = config.bias or not config.tied_head or config.head_bias or config.scaled_embedding or config.experts
     is_modern = _has_gqa(config) and not others
-    return unless_segments(run, only(is_modern, "if the model is that of the preset modern, of any size"))
+    when = "if the model is that of the preset modern, of any size"
+    return unless_segments(run, only(is_modern and config.mtp == mtp, when + (", with mtp=1" if mtp else "")))
 
 
-modern_gpt = _model("ModernGPT", "p40_modern_gpt", _modern_gpt, adapt.modern_model_factory)
+modern_gpt = _model("ModernGPT", "p40_modern_gpt", functools.partial(_modern_gpt, mtp=0), adapt.modern_model_factory)
+multi_token_gpt = _model(
+    "MultiTokenGPT", "p75_multi_token", functools.partial(_modern_gpt, mtp=1), adapt.multi_token_model_factory
+)
 
 
 def _gpt2(run: Setup) -> Use:
     config = run.config
     has_layout = all(getattr(config, name) == values[0] for name, values in GPT2.has.items())
-    is_gpt2 = is_imported(config) and has_layout and config.tied_head and config.norm_epsilon == 1e-5
+    is_gpt2 = is_imported(config) and has_layout and config.tied_head and config.norm_epsilon == 1e-5 and not config.mtp
     return unless_segments(run, only(is_gpt2, "if the run starts from a GPT-2 in Hugging Face's format"))
 
 
@@ -270,7 +279,7 @@ def _has_switches(config: Config) -> bool:
 def _attention(run: Setup) -> Use:
     when = "if attention has rotary positions without rope_scaling, RMSNorm for its norms, and no gate"
     use = only(_has_switches(run.config), when)
-    for other in ("MiniGPT", "GPTBlock", "CausalMHA", "ModernGPT", "GQA"):
+    for other in ("MiniGPT", "GPTBlock", "CausalMHA", "ModernGPT", "MultiTokenGPT", "GQA"):
         use = unless_done_by(other, run, use) if use.is_used else use
     return unless_segments(run, use)
 
@@ -294,7 +303,17 @@ def _with_switches(attention: Any, switches: dict[str, Any], rngs: nnx.Rngs) -> 
 
 
 # Models and parts of models without a cache of keys and values
-WITHOUT_CACHE = ("MiniGPT", "GPT2", "ModernGPT", "GPTBlock", "CausalMHA", "GQA", "TokenAndPositionEmbed", "Attention")
+WITHOUT_CACHE = (
+    "MiniGPT",
+    "GPT2",
+    "ModernGPT",
+    "MultiTokenGPT",
+    "GPTBlock",
+    "CausalMHA",
+    "GQA",
+    "TokenAndPositionEmbed",
+    "Attention",
+)
 
 
 def _with_cache(run: Setup, use: Use) -> Use:

@@ -30,12 +30,27 @@ def next_token_loss(loss: Any) -> None:
     check_output(jax.jit(loss, static_argnums=2)(logits, ids, PAD_ID), (), f"logits of shape ({T}, {V})")
 
 
+@piece(
+    "p75_multi_token",
+    adapter=adapt.two_losses,
+    use=lambda run: unless_segments(run, only(run.config.mtp > 0, "with mtp=1")),
+)
+def mtp_loss(loss: Any) -> None:
+    """Logits that are all equal give the logarithm of their number, for both tokens."""
+    given = jnp.ones((T, V)), jnp.ones((T - 1, V)), jnp.asarray(IDS), jnp.arange(T) < T - 1
+    out = check_output(
+        jax.jit(loss, static_argnums=4)(*given, 0.5), (), f"logits of shapes ({T}, {V}) and ({T - 1}, {V})"
+    )
+    if not np.allclose(out, 1.5 * np.log(V), rtol=1e-3):
+        raise SmokeTestError(f"returned {out} for equal logits of {V} tokens and a weight of 0.5.")
+
+
 def _train_step(run: Setup) -> Use:
     accumulates = run.config.grad_accumulation_steps > 1
     if accumulates and "accumulated_gradients" not in run.there:
         return Use(False, "train_step takes a whole batch; --set grad_accumulation_steps=1", is_conflict=True)
-    is_whole = not accumulates and not run.config.has_dialogues
-    use = only(is_whole, "if grad_accumulation_steps is 1, and texts are learned as a whole")
+    is_whole = not accumulates and not run.config.has_dialogues and not run.config.mtp
+    use = only(is_whole, "if grad_accumulation_steps is 1, mtp is 0, and texts are learned as a whole")
     return unless_segments(run, unless_done_by("zero_step", run, use))
 
 
@@ -174,11 +189,11 @@ def resume(resume: Any, save: Any) -> None:
 
 def _muon(run: Setup) -> Use:
     # The harness's GPT stacks the kernels of all layers: they have more than two axes.
-    has_matrices = any(run.uses(model) for model in ("MiniGPT", "ModernGPT"))
+    has_matrices = any(run.uses(model) for model in ("MiniGPT", "ModernGPT", "MultiTokenGPT"))
     fits = run.config.optimizer == "muon" and has_matrices
     if fits and run.config.muon_nesterov:
         return Use(False, "muon is that of problem 46; --set muon_nesterov=false", is_conflict=True)
-    return only(fits, "with optimizer=muon and your MiniGPT or ModernGPT")
+    return only(fits, "with optimizer=muon and your MiniGPT, ModernGPT or MultiTokenGPT")
 
 
 @piece("p46_muon", use=_muon)

@@ -131,10 +131,16 @@ def flops_per_token(config: ModelConfig) -> float:
     kinds = {config: L}
     if config.attention_every:
         kinds = {config: L - config.repeats, config.of_attention(): config.repeats}
-    weights, mixing = L * ((3 if config.is_gated else 2) * D * F + D * config.experts) + V * D, 0.0
+    of_feed_forward = (3 if config.is_gated else 2) * D * F + D * config.experts
+    weights, mixing = L * of_feed_forward + V * D, 0.0
     for kind, layers in kinds.items():
         mixer_weights, mixing_of_layer = _mixer_costs(kind)
         weights, mixing = weights + layers * mixer_weights, mixing + layers * mixing_of_layer
+    if config.mtp:  # a layer, what joins two rows, and the head again
+        kind = config.of_attention() if config.attention_every else config
+        mixer_weights, mixing_of_layer = _mixer_costs(kind)
+        weights += mixer_weights + of_feed_forward + 2 * D * D + V * D
+        mixing += mixing_of_layer
     return 6.0 * weights + 3.0 * mixing
 
 

@@ -5,7 +5,7 @@ A `Recipe` names the model, the loss, the gradients and the optimizer; the learn
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -54,11 +54,10 @@ class Recipe:
 def default_recipe(config: Config, mesh: Mesh | None = None) -> Recipe:
     """The harness's own recipe."""
     trained = nnx.LoRAParam if config.lora_rank else nnx.Param
-    loss_sum = functools.partial(default_loss_sum, config, mesh)
     return Recipe(
         build=functools.partial(default_model, config),
-        loss_sum=loss_sum,
-        validation_loss_sum=loss_sum,
+        loss_sum=functools.partial(default_loss_sum, config, mesh),
+        validation_loss_sum=functools.partial(default_loss_sum, replace(config, mtp=0), mesh),
         gradients=functools.partial(mean_gradients, microbatches=config.grad_accumulation_steps, trained=trained),
         optimizer=make_optimizer(config),
         learning_rate=of_updates(config, learning_rate(config)),
@@ -73,14 +72,25 @@ def default_model(config: Config, rngs: nnx.Rngs) -> nnx.Module:
     return add_adapters(model, config.lora_rank, config.adapted, rngs) if config.lora_rank else model
 
 
-def default_loss_sum(config: Config, mesh: Mesh | None, model: Any, ids_BT, key) -> tuple[Array, Array]:
-    """The chunked loss of the harness's own model."""
+def default_loss_sum(config: Config, mesh: Mesh | None, model: Any, ids_BT, key) -> tuple[Any, ...]:
+    """The chunked loss of the harness's own model; with `mtp`, and that of the token after the next, with its
+    weight."""
     inputs_BT = ids_BT[:, :-1]
     targets_BT = ids_BT[:, 1:] if config.objective == "next_token" else inputs_BT
     segments = Segments.of(segment_ids(inputs_BT)) if config.packing == "segments" else None
     x_BTD = model.hidden(token_ids(inputs_BT), key, segments)
-    loss = token_loss(x_BTD, targets_BT, model.output(), config.loss_chunk, mesh)
-    return loss, jnp.sum(targets_BT >= 0)
+    loss, count = token_loss(x_BTD, targets_BT, model.output(), config.loss_chunk, mesh), jnp.sum(targets_BT >= 0)
+    if not config.mtp:
+        return loss, count
+    ahead_BTD = model.ahead(x_BTD, token_ids(targets_BT), key, segments)
+    ahead = token_loss(ahead_BTD, targets_after(targets_BT), model.output(), config.loss_chunk, mesh)
+    return loss + config.mtp_weight * ahead, count, {"next_token_loss": loss, "mtp_loss": ahead}
+
+
+def targets_after(targets_BT: Int[Array, "B T"]) -> Int[Array, "B T"]:
+    """The token after each target; padding at the end of the row, and where a target begins another story."""
+    after_BT = jnp.pad(targets_BT[:, 1:], ((0, 0), (0, 1)), constant_values=PADDING)
+    return jnp.where(targets_BT <= FIRST, PADDING, after_BT)
 
 
 def token_ids(rows_BT: Int[Array, "B T"]) -> Int[Array, "B T"]:

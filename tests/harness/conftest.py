@@ -42,6 +42,8 @@ TINY = Config(
 STORIES = "".join(f"The {who} saw {what} {number} times.<|endoftext|>" for number in range(40)
                   for who in ("cat", "dog") for what in ("a ball", "the moon", "nothing"))  # fmt: skip
 
+IMPORTED = ("p52_speculative_decoding",)  # by pieces, without being one
+
 Harness = Callable[..., Run]
 
 
@@ -171,9 +173,10 @@ def one_device() -> Iterator[None]:
 
 
 def copy_reference(folder: Path) -> Path:
-    """Copies all reference solutions that are pieces to `folder`, and forgets imports of others."""
+    """Copies all reference solutions that are pieces, or that these import, to `folder`, and forgets imports of
+    others."""
     folder.mkdir(exist_ok=True)
-    for module in set(MODULES.values()):
+    for module in {*MODULES.values(), *IMPORTED}:
         sys.modules.pop(module, None)
         shutil.copyfile(ROOT / "solutions" / f"{module}.py", folder / f"{module}.py")
     return folder
@@ -185,7 +188,7 @@ def workspace(tmp_path: Path) -> Iterator[Path]:
     path = list(sys.path)
     yield copy_reference(tmp_path / "attempts")
     sys.path[:] = path
-    for module in MODULES.values():
+    for module in (*MODULES.values(), *IMPORTED):
         sys.modules.pop(module, None)
 
 

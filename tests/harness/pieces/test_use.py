@@ -20,12 +20,15 @@ ZERO = dict(zero1=True, weight_decay=0.0, beta2=0.999, mesh="8x1")
 SEGMENTS: dict[str, Any] = dict(packing="segments")
 BLOCKS: dict[str, Any] = dict(MODERN, attention_bias="qkv", cache_blocks=9)
 WORDS = {
-    "MiniGPT": "with mixer=attention, unless the model is of Llama's kind, has experts, or is in Hugging Face's format",
+    "MiniGPT": "with mixer=attention, unless the model is of Llama's kind, in Hugging Face's format, or has experts or "
+    "mtp",
     "GPT2": "if the run starts from a GPT-2 in Hugging Face's format",
     "rope": "if the model is of Llama's kind, without rope_scaling",
     "RMSNorm": "if the model is of Llama's kind",
     "SwiGLU": "if the model is of Llama's kind, with bias=false and without experts",
     "GQA": "if the model is of Llama's kind, and its attention has no biases, norms, window or head_width",
+    "MultiTokenGPT": "if the model is that of the preset modern, of any size, with mtp=1",
+    "mtp_loss": "with mtp=1",
     "ModernGPT": "if the model is that of the preset modern, of any size",
     "LatentAttention": "with mixer=latent_attention, without window and head_width",
     "SelectiveSSM": "with mixer=state_space",
@@ -34,12 +37,12 @@ WORDS = {
     "moe": "with experts, router=sigmoid, d_shared and bias=false, without shared_gate",
     "update_bias": "with experts and router=sigmoid",
     "LoRALinear": "if lora_rank is more than 0",
-    "train_step": "if grad_accumulation_steps is 1, and texts are learned as a whole",
+    "train_step": "if grad_accumulation_steps is 1, mtp is 0, and texts are learned as a whole",
     "accumulated_gradients": "if grad_accumulation_steps is more than 1",
     "make_mesh": "on a mesh of two axes",
     "partition_spec": "without --fsdp",
     "fsdp_spec": "with --fsdp",
-    "muon": "with optimizer=muon and your MiniGPT or ModernGPT",
+    "muon": "with optimizer=muon and your MiniGPT, ModernGPT or MultiTokenGPT",
     "zero_step": "with zero1=true, weight_decay=0, beta2=0.999 and whole batches, on a mesh Dx1",
     "grpo_loss": "by `harness rl`",
     "policy_loss": (
@@ -75,6 +78,10 @@ REWARD = dict(reward="word:cat", base="x", prompts=2, group_size=2, batch_size=4
         ("GQA", MODERN, MODERN | {"qk_norm": "head"}),
         ("GQA", LLAMA | {"attention_bias": "none"}, BLOCKS),
         ("ModernGPT", MODERN, MODERN | {"tied_head": False}),
+        ("ModernGPT", MODERN, MODERN | {"mtp": 1}),
+        ("MultiTokenGPT", MODERN | {"mtp": 1}, MODERN),
+        ("mtp_loss", MODERN | {"mtp": 1}, MODERN),
+        ("MiniGPT", {}, {"mtp": 1}),
         ("LatentAttention", LATENT, LATENT | {"window": 4}),
         ("SelectiveSSM", dict(mixer="state_space", positions="none"), {}),
         ("Attention", MODERN | {"qk_norm": "head", "window": 4}, MODERN | {"rope_scaling": "linear:2"}),
@@ -168,6 +175,7 @@ def test_muon_needs_one_of_the_models_whose_kernels_are_matrices(model: str, is_
             REWARD | {"clip_high": 0.3},
             "ratio=sequence, clip_high, max_weight and kl_estimate=ratio_k3 are",
         ),
+        ("adamw", {"mtp": 1, "packing": "segments"}, "with mtp=1, they take a row for one story; --set packing=padded"),
         ("adamw", {"dropout": 0.1}, "the harness applies no dropout with pieces; --set dropout=0"),
     ],
 )
