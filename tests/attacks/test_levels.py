@@ -24,6 +24,7 @@ def test_no_attack_gets_through_strict_isolation():
     assert RESULTS[""] == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("without", levels.PARTIAL)
 def test_a_sample_of_attacks_gives_the_same_results(arena: Arena, without: str):
     attacks = levels.attacks_at(without)

@@ -172,6 +172,7 @@ def test_every_defect_is_reported(copy: Path, grade: Grade):
     assert rows[names[-1]] == [DEFECTS[-1][0][3]]
 
 
+@pytest.mark.thorough
 def test_a_misconception_must_be_rejected_with_every_seed(copy: Path, grade: Grade):
     """Another one is wrong only on the cases of seed 0, so that other cases cannot show it."""
     problem = catalog.load(NAME)

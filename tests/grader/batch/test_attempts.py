@@ -185,6 +185,7 @@ late_days: {eve: 3}
 """
 
 
+@pytest.mark.thorough
 def test_sections_closing_dates_and_excuses(tmp_path: Path):
     """What each learner's section has counts, and before the due date learners are told less."""
     out, rules, students, pages = (tmp_path / name for name in ("results", "deadlines.yaml", "roster.csv", "pages"))

@@ -78,6 +78,7 @@ def test_a_class_is_graded_and_graded_again(grade: Grade, school_class: Path, se
     assert "nothing" not in rows(out)
 
 
+@pytest.mark.thorough
 def test_a_secret_seed_gives_other_cases_and_the_same_scores_everywhere(
     grade: Grade, submit: Submit, seed: Path, tmp_path: Path
 ):

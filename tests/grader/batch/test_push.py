@@ -191,7 +191,7 @@ def test_who_is_excused_gets_no_mark(grade: Grade, results: Path, server: Canvas
     assert (server.marks[100]["17"], server.marks[101]["17"]) == (None, 3.0)
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("fails", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_one_learners_trouble_costs_the_others_nothing(grade: Grade, results: Path, server: Canvas, fails: bool):
     (server.breaks if fails else server.refuses).add("18")
     run = grade(*arguments(results, server, "--send"), CANVAS_TOKEN=TOKEN)

@@ -127,8 +127,8 @@ def test_strict_isolation_denies_everything(measure: Measure):
         ("namespaces", (*FILES, "connect", "bind", "parent", "kill")),
         ("landlock", (*(set(FILES) - {"read cache"}), "connect", "bind")),  # its compiled programs are below the cache
         ("seccomp", (*FILES, "connect", "bind", "parent")),
-        ("namespaces,seccomp", (*FILES, "connect", "bind", "parent", "kill")),
-        ("cgroup,user", (*FILES, "connect", "bind", "parent")),
+        pytest.param("namespaces,seccomp", (*FILES, "connect", "bind", "parent", "kill"), marks=pytest.mark.thorough),
+        pytest.param("cgroup,user", (*FILES, "connect", "bind", "parent"), marks=pytest.mark.thorough),
     ],
 )
 def test_the_remaining_layers_deny_access(measure: Measure, without: str, denied: tuple[str, ...]):

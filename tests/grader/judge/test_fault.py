@@ -58,8 +58,18 @@ def edit(file: Path, old: str, new: str) -> None:
             "self.attn(1.1 * self.ln1(x))",
             "`blocks.0` receives the right input but",
         ),
-        ("nnx.relu(self.ff1(", "nnx.relu(0.7 * self.ff1(", "`blocks.0.ff2` already receives a wrong input."),
-        ("return x + self.ff2(", "return x + 0.9 * self.ff2(", "`blocks.0.ff1` and `blocks.0.ff2` are right."),
+        pytest.param(
+            "nnx.relu(self.ff1(",
+            "nnx.relu(0.7 * self.ff1(",
+            "`blocks.0.ff2` already receives a wrong input.",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            "return x + self.ff2(",
+            "return x + 0.9 * self.ff2(",
+            "`blocks.0.ff1` and `blocks.0.ff2` are right.",
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_the_wiring_of_a_block_in_a_model(old: str, new: str, sentence: str, workspace: Path, graded: Graded):
@@ -155,8 +165,18 @@ def test_only_an_unused_submodule_is_said_to_be_never_called(used, said):
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("return self.out_proj(", "return 2 * self.out_proj(", "Every value is 2 times the expected one"),
-        ("return self.out_proj(", "return -self.out_proj(", "Every value has the wrong sign."),
+        pytest.param(
+            "return self.out_proj(",
+            "return 2 * self.out_proj(",
+            "Every value is 2 times the expected one",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            "return self.out_proj(",
+            "return -self.out_proj(",
+            "Every value has the wrong sign.",
+            marks=pytest.mark.thorough,
+        ),
         ("return self.out_proj(", "return jnp.roll(self.out_proj(", "Every row is 1 place too late"),
     ],
 )

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge
+from grader.judge.blocked import RIGHT_VALUES
 from grader.judge.submission import Submission
 from tests.conftest import ROOT, Grade
 
@@ -163,3 +165,15 @@ def test_what_is_wrong_is_said_before_it_is_explained(fork_server: ForkServer):
     judge.grade(problem, wrong, fork_server, listener=judge.Listener(said.append))
     first = next(text for text in said if "looking for the misconception" in text)
     assert first.startswith("FAIL: output: `output[")
+
+
+def test_a_measure_waits_for_the_right_values(grade: Grade, tmp_path: Path):
+    """The loss is wrong, so that of the program whose operations are counted is, too."""
+    (tmp_path / "p07_next_token_loss.py").write_text((ROOT / "solutions" / "p07_next_token_loss.py").read_text())
+    source = (ROOT / "solutions" / "p08_train_step.py").read_text()
+    assert source.count("(model)(token_ids)") == 1
+    (tmp_path / "mine.py").write_text(source.replace("(model)(token_ids)", "(model)(token_ids) * 2.0"))
+    checks = {check["name"]: check for check in grade("problem", "08", "mine.py", "--json").json["checks"]}
+    assert checks["losses of four steps"]["kind"] == "value"
+    assert checks["compiled once"]["message"] == f"not judged yet: {RIGHT_VALUES}"
+    assert not checks["compiled once"]["kind"]

@@ -67,7 +67,7 @@ def test_the_cache_gives_the_same_tokens(name: str) -> None:
     assert list(cached) == list(window)
 
 
-@pytest.mark.parametrize("length", [pytest.param(4, marks=pytest.mark.thorough), 13, 20])
+@pytest.mark.parametrize("length", [20, *(pytest.param(length, marks=pytest.mark.thorough) for length in (4, 13))])
 def test_a_batch_is_sampled_as_one_by_one(length: int) -> None:
     model = filled(VARIANTS["rope"])
     sampling = Sampling(temperature=1.0, top_p=0.9, seed=3, max_tokens=25)  # past the context, which is 13
@@ -84,7 +84,14 @@ def test_a_batch_is_sampled_as_one_by_one(length: int) -> None:
     assert len(alone(end)[1]) <= 10
 
 
-@pytest.mark.parametrize("name", ["pre, learned, tied", "rope", "latent attention", "state space"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rope",
+        "state space",
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("pre, learned, tied", "latent attention")),
+    ],
+)
 def test_prompts_of_different_length_are_sampled_in_one_batch_as_alone(name: str) -> None:
     model = filled(VARIANTS[name])
     sampling = Sampling(temperature=1.0, top_p=1.0, seed=3, max_tokens=8)
@@ -131,7 +138,9 @@ def test_prompts_of_other_lengths_need_no_other_program(caplog: pytest.LogCaptur
     assert compiled == [True, False]
 
 
-@pytest.mark.parametrize("length", [1, 12, 13, 14, 30])
+@pytest.mark.parametrize(
+    "length", [1, 13, *(pytest.param(length, marks=pytest.mark.thorough) for length in (12, 14, 30))]
+)
 def test_a_prompt_of_any_length_is_continued_past_the_context(length: int) -> None:
     model = filled(VARIANTS["rope"])
     sampling = Sampling(temperature=0.0, max_tokens=20)

@@ -28,7 +28,7 @@ def loop(u: Any, dt: Any, a: Any, b: Any, c: Any, state: Any) -> tuple[Any, Any]
     return jnp.stack(rows, 1), state
 
 
-@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+@pytest.mark.parametrize("backend", ["cpu", pytest.param("gpu", marks=pytest.mark.thorough)])
 def test_the_scan_and_its_gradients_equal_those_of_a_loop(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     dt = rng.uniform(0, 1, (B, T, D))

@@ -34,10 +34,10 @@ PARTS = {"GPT2", "load_gpt2", "rope", "RMSNorm", "SwiGLU", "GQA", "ModernGPT"}
         ("GPT-2", {"GPT2", "load_gpt2"}),
         ("Llama", {"ModernGPT"}),
         ("Llama", {"GQA", "RMSNorm", "SwiGLU"}),  # where there is no ModernGPT
-        ("Llama, untied, biases", {"rope", "RMSNorm"}),
+        pytest.param("Llama, untied, biases", {"rope", "RMSNorm"}, marks=pytest.mark.thorough),
         ("Llama, longer context", {"RMSNorm", "SwiGLU"}),
-        ("Mistral", {"rope", "RMSNorm", "SwiGLU"}),
-        ("Qwen 2", {"rope", "RMSNorm", "SwiGLU"}),
+        pytest.param("Mistral", {"rope", "RMSNorm", "SwiGLU"}, marks=pytest.mark.thorough),
+        pytest.param("Qwen 2", {"rope", "RMSNorm", "SwiGLU"}, marks=pytest.mark.thorough),
         ("Qwen 3", {"rope", "RMSNorm", "SwiGLU"}),
     ],
 )

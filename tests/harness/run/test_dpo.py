@@ -62,7 +62,7 @@ def trained(*args: Any) -> list[dict[str, Any]]:
     return opened.run.metrics()
 
 
-@pytest.mark.parametrize("lora", [0, 4])
+@pytest.mark.parametrize("lora", [0, pytest.param(4, marks=pytest.mark.thorough)])
 def test_a_run_learns_what_is_preferred_and_resumes_exactly(lora: int, base: Config, tmp_path: Path) -> None:
     config = preferring(base, tmp_path, **({"lora_rank": lora, "learning_rate": "5e-2"} if lora else {}))
     lines = trained(tmp_path, "whole", config)
@@ -85,6 +85,7 @@ def test_a_run_learns_what_is_preferred_and_resumes_exactly(lora: int, base: Con
     assert clean[0] == clean[1]
 
 
+@pytest.mark.thorough
 def test_accumulated_gradients_and_a_mesh_change_nothing(base: Config, tmp_path: Path) -> None:
     config = preferring(base, tmp_path, steps=2)
     first = trained(tmp_path, "one", config)

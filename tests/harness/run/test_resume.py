@@ -72,6 +72,7 @@ def test_a_run_of_an_older_version_takes_the_data_that_it_finds(tiny: Config, tm
     assert finish(run.folder, tiny).data().key
 
 
+@pytest.mark.thorough
 def test_a_run_of_an_older_version_ends_by_the_schedule_that_it_began_with(
     tiny: Config, tmp_path: Path, harness_here: Harness
 ) -> None:
@@ -182,7 +183,9 @@ def test_a_run_keeps_its_settings_on_another_machine(
 @pytest.mark.parametrize(
     "settings",
     [
-        dict(mixer="latent_attention", d_latent=6, d_rope=4, positions="rope"),
+        pytest.param(
+            dict(mixer="latent_attention", d_latent=6, d_rope=4, positions="rope"), marks=pytest.mark.thorough
+        ),
         pytest.param(dict(mixer="state_space", positions="none"), marks=pytest.mark.thorough),
         dict(mixer="state_space", attention_every=2, positions="none"),
     ],

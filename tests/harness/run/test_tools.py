@@ -79,6 +79,7 @@ def _between(tokens: list[int]) -> list[list[int]]:
     return [tokens[start + 1 : stop] for start, stop in zip(starts, ends, strict=True)]
 
 
+@pytest.mark.thorough
 def test_a_shared_cache_and_the_pieces_of_the_loop_give_the_same(pieces: Pieces, tmp_path: Path) -> None:
     expected = written(*opened(tmp_path / "own"))[1]
     paged = replace(CONFIG, cache_blocks=30, cache_block_size=4, cache_rows=4)

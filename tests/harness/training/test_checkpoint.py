@@ -65,7 +65,13 @@ def test_a_saved_state_is_restored(checkpointer: OrbaxCheckpointer) -> None:
     assert_equal(state, restored)
 
 
-@pytest.mark.parametrize(("saved", "wanted"), [("4x2", "2x2"), ("4x2", "1x1"), ("1x1", "8x1")])
+@pytest.mark.parametrize(
+    ("saved", "wanted"),
+    [
+        ("4x2", "2x2"),
+        *(pytest.param(*meshes, marks=pytest.mark.thorough) for meshes in (("4x2", "1x1"), ("1x1", "8x1"))),
+    ],
+)
 def test_a_state_is_restored_onto_another_mesh(checkpointer: OrbaxCheckpointer, saved: str, wanted: str) -> None:
     state = functions_of(replace(SMALL, mesh=saved, fsdp=True)).init()
     checkpointer.save(1, state, {}, None)
@@ -91,8 +97,8 @@ def test_the_last_two_and_the_best_are_kept(checkpointer: OrbaxCheckpointer) -> 
     [
         ([1.0, 0.5, nan, nan, nan, nan], [2, 5, 6]),
         ([0.5, 1.0, inf, nan, nan], [1, 2, 4, 5]),
-        ([nan, nan, nan], [2, 3]),
-        ([1.0, nan, 2.0], [1, 2, 3]),
+        pytest.param([nan, nan, nan], [2, 3], marks=pytest.mark.thorough),
+        pytest.param([1.0, nan, 2.0], [1, 2, 3], marks=pytest.mark.thorough),
     ],
 )
 def test_a_loss_that_is_not_finite_is_never_best_and_the_last_good_one_is_kept(

@@ -110,9 +110,11 @@ def test_the_optimizer_decays_what_the_setting_says(decay: str) -> None:
     [
         ({}, {"qkv", "out"}),
         ({"num_kv_heads": 1, "activation": "swiglu", "tied_head": False}, {"q", "kv", "gate", "out"}),
-        (LATENT, {"q", "down", "kv", "out"}),
-        (STATES, {"u_gate", "bc", "dt", "out_proj"}),
-        ({"mixer": "gated_delta", "positions": "none"}, {"qkvz", "ba", "out_proj"}),
+        pytest.param(LATENT, {"q", "down", "kv", "out"}, marks=pytest.mark.thorough),
+        pytest.param(STATES, {"u_gate", "bc", "dt", "out_proj"}, marks=pytest.mark.thorough),
+        pytest.param(
+            {"mixer": "gated_delta", "positions": "none"}, {"qkvz", "ba", "out_proj"}, marks=pytest.mark.thorough
+        ),
         (
             {"activation": "swiglu", "experts": 3, "d_shared": 5, "router": "softmax"},
             {"qkv", "out", "router", "gate_up", "down", "shared_gate_up", "shared_down"},
