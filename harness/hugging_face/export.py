@@ -116,7 +116,7 @@ def _keep_configs(source: Parameters, dtype: str, template: Template | None, fol
     """Copies the source's config.json and generation_config.json, with what is another in the export: the dtype, a head
     that is its own, and what ends an answer."""
     model, generation = source.folder / "config.json", source.folder / _GENERATION
-    fields = read_json(model)
+    fields = {name: value for name, value in read_json(model).items() if name != "quantization_config"}
     if source.layout.settings(fields)["tied_head"] != tied_head:
         fields["tie_word_embeddings"] = tied_head
     if dtype:

@@ -20,7 +20,8 @@ from harness.data.tokenizer import TOKENIZERS, get_tokenizer
 from harness.errors import UsageError
 from harness.hugging_face.adapters import WEIGHTS, Adapters, Changed
 from harness.hugging_face.layout import Layout
-from harness.hugging_face.layouts import LAYOUTS
+from harness.hugging_face.layouts import GPT_OSS, LAYOUTS
+from harness.hugging_face.mxfp4 import BLOCKS, METHOD, SCALES, decoded, shape_of
 from harness.hugging_face.parameters import shapes, with_rows
 from harness.model_config import ModelConfig
 
@@ -129,12 +130,14 @@ class Parameters(Mapping[str, np.ndarray]):
 
 
 class _Place(NamedTuple):
-    """Where a tensor is stored, its shape, and its dtype as safetensors calls it."""
+    """Where a tensor is stored, its shape, and its dtype as safetensors calls it. With `scales`, it is in blocks of
+    four bits, and the shape is that of its numbers."""
 
     file: Path
     name: str
     shape: tuple[int, ...]
     dtype: str
+    scales: "_Place | None" = None
 
 
 class _Tensors(Mapping[str, np.ndarray]):
@@ -150,10 +153,15 @@ class _Tensors(Mapping[str, np.ndarray]):
         return len(self._files)
 
     def __getitem__(self, name: str) -> np.ndarray:
-        file, stored, _, _ = self._files[name]
-        if file not in self._opened:
-            self._opened[file] = self._open_files.enter_context(_opened(file))
-        return np.asarray(self._opened[file].get_tensor(stored), np.float32)
+        place = self._files[name]
+        if place.scales:
+            return decoded(np.asarray(self._stored(place)), np.asarray(self._stored(place.scales)))
+        return np.asarray(self._stored(place), np.float32)
+
+    def _stored(self, place: _Place) -> Any:
+        if place.file not in self._opened:
+            self._opened[place.file] = self._open_files.enter_context(_opened(place.file))
+        return self._opened[place.file].get_tensor(place.name)
 
 
 def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
@@ -167,6 +175,8 @@ def _read_settings(folder: Path) -> tuple[Layout, dict[str, Any]]:
         value = found.get(name, default)
         if name == "quantization_config" and value:
             how = value.get("quant_method", value) if isinstance(value, dict) else value
+            if how == METHOD and layout is GPT_OSS:
+                continue
             raise UsageError(
                 f"{file}: the weights are quantized ({how}), which is not supported. Save the model in bfloat16 first."
             )
@@ -226,8 +236,27 @@ def _files(folder: Path, layout: Layout) -> dict[str, _Place]:
             for stored in opened.keys():  # noqa: SIM118 - it is no mapping
                 tensor = opened.get_slice(stored)
                 found[stored] = _Place(folder / name, stored, tuple(tensor.get_shape()), tensor.get_dtype())
+    found = _with_blocks(found, folder)
     if not any(name.startswith(layout.prefix) for name in found):  # saved without its head
         found = {name if name == layout.head else layout.prefix + name: place for name, place in found.items()}
+    return found
+
+
+def _with_blocks(found: dict[str, _Place], folder: Path) -> dict[str, _Place]:
+    """The places, in which blocks and their scales are one tensor. Raises UsageError if their shapes do not fit."""
+    for name, blocks in list(found.items()):
+        whole = name.removesuffix(BLOCKS)
+        if whole == name or whole + SCALES not in found or blocks.dtype != "U8":
+            continue
+        scales = found.pop(whole + SCALES)
+        shape = shape_of(blocks.shape, scales.shape)
+        if shape is None or scales.dtype != "U8" or whole in found:
+            raise UsageError(
+                f"The tensor {name} in {folder} has shape {blocks.shape} and its scales {scales.shape}, which are no "
+                "blocks of MXFP4."
+            )
+        del found[name]
+        found[whole] = blocks._replace(shape=shape, dtype="BF16", scales=scales)
     return found
 
 

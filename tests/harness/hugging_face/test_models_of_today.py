@@ -217,7 +217,8 @@ def change(folder: Path, **fields: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "fields", "said"),
     [
-        ("gpt-oss", {"quantization_config": {"quant_method": "mxfp4"}}, r"weights are quantized \(mxfp4\)"),
+        ("gpt-oss", {"quantization_config": {"quant_method": "gptq"}}, r"weights are quantized \(gptq\)"),
+        ("Qwen3-Next", {"quantization_config": {"quant_method": "mxfp4"}}, r"weights are quantized \(mxfp4\)"),
         ("gpt-oss", {"swiglu_limit": 5.0}, "swiglu_limit=5.0 is not supported"),
         ("gpt-oss", {"layer_types": ["full_attention", "sliding_attention"]}, "every n-th layer"),
         ("Qwen 3 with experts", {"mlp_only_layers": [0]}, "all layers must have experts"),
