@@ -124,6 +124,7 @@ def test_a_class_over_some_weeks(grade: Grade, seed: Path, tmp_path: Path):
         list(listing.lines(out, Filter(misconception="no such idea")))
 
 
+@pytest.mark.thorough
 def test_an_export_of_a_part_of_the_class_takes_nothing_from_the_others(submit: Submit, tmp_path: Path):
     out, folder = tmp_path / "results", submit("ada")
     submit("bob", b"\0", "07.py")

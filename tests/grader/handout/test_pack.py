@@ -210,6 +210,7 @@ def test_a_bundle_without_instructions_for_assistants(grade: Grade, tmp_path: Pa
     assert not (tmp_path / "attempts" / "AGENTS.md").exists()
 
 
+@pytest.mark.thorough
 def test_an_open_task_without_a_program_is_in_it(grade: Grade, tmp_path: Path):
     """With the module that trains its runs, which it shares with another task."""
     packed = grade("pack", "bundle", "--problems", "26")

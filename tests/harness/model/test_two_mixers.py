@@ -48,6 +48,7 @@ def test_dropout_differs_in_each_layer() -> None:
     assert abs(counts.mean() - 3) < 0.15
 
 
+@pytest.mark.thorough
 def test_the_maps_are_those_of_the_layers_with_attention() -> None:
     maps = attention_maps(filled(replace(CONFIG, num_kv_heads=0)), np.arange(9), CONFIG.num_heads)
     assert [each.shape for each in maps] == [(CONFIG.num_heads, 9, 9)] * 2

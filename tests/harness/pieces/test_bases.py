@@ -84,6 +84,7 @@ def test_a_run_tuned_with_the_gpt2_of_problem_41_is_a_base(
     assert "another model than this run: it has your GPT2; `harness finetune one`" in other.err
 
 
+@pytest.mark.thorough
 def test_dialogues_are_learned_through_mini_gpt_as_through_the_harness(pieces: Pieces) -> None:
     """Both have the loss of the answers alone, of the same logits."""
     config = replace(TINY, chat="plain", field="messages", packing="padded", vocab_size=61)

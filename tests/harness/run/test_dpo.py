@@ -158,6 +158,7 @@ def test_what_is_no_pair_is_refused(
     assert (run.code, message in run.err) == (2, True), run.err
 
 
+@pytest.mark.thorough
 def test_the_piece_gives_the_losses_of_the_harness(tiny: Config, pieces: Pieces, tmp_path: Path) -> None:
     few = replace(pieces, by_name={"MiniGPT": pieces.by_name["MiniGPT"]})
     config = replace(TINY, data=tiny.data, steps=2, warmup_steps=0, context=32, num_layers=1, packing="padded")
