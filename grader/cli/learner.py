@@ -158,7 +158,11 @@ def start(folder: str | None, directory: str | None, path: str | None) -> None:
     first = space.next_problem() or catalog.problems()[0]
     label = first.label
     click.echo()
+    if chosen:
+        hours = f", {chosen.hours}" if chosen.hours else ""
+        terminal.echo(f"Your path: {chosen.title}, {counted(len(chosen.problems), 'problem')}{hours}. {chosen.then}")
     terminal.echo(f"Next: read `grade show {label}`, fill in {space.file(first)}, grade with `grade problem {label}`.")
+    terminal.echo("After that, and whenever you come back, `grade next` says what comes next, and why.")
     if instead := space.instead_of(first):
         terminal.echo(
             f"Problem {label} belongs to an optional part: you can start with problem {instead.label} instead."
