@@ -139,8 +139,7 @@ def _say_path(space: workspace.Workspace) -> None:
 
 
 def _say_training(space: workspace.Workspace) -> None:
-    """Prints how the best run of the learner's pieces stands; before there is one, what the learner has at the last
-    milestone of the path."""
+    """Prints how the best run of the learner's pieces stands; before there is one, what the learner has reached."""
     from grader.report import own_run
 
     if run := own_run.best(Path("runs")):
@@ -150,8 +149,7 @@ def _say_training(space: workspace.Workspace) -> None:
             f"{run.bigram:.2f}. `harness sample {run.name}` tells a story, and `harness resume {run.name}` resumes it."
         )
         return
-    passed = {name for name, standing in space.standings().items() if standing.passed}
-    if reached := space.path.milestone(passed):
+    if reached := space.reached():
         terminal.echo(reached)
 
 

@@ -267,6 +267,16 @@ class Workspace:
             said.append(f"You have come to the end of your path, {path.title}. {path.then}")
         return " ".join(filter(None, said))
 
+    def reached(self) -> str:
+        """Returns what the learner has at the last milestone of the path; without one, at the end of the last part that
+        is passed. Empty before the first."""
+        passed = {name for name, standing in self.standings().items() if standing.passed}
+        if text := self.path.milestone(passed):
+            return text
+        left = {catalog.part_of(each) for each in catalog.problems() if each.name not in passed}
+        whole = [each for each in catalog.problems() if catalog.part_of(each) not in left]
+        return next(filter(None, map(catalog.done, reversed(whole))), "")
+
     def choose_path(self, path: CoursePath) -> None:
         """Notes the path that the learner has chosen. Raises UsageError if the workspace cannot be written."""
         self.record("path", path=path.name)
