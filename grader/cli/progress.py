@@ -227,14 +227,14 @@ def next_(folder: str | None) -> None:
         terminal.echo(f"Problem {basics.label}, {basics.title}, teaches what your mistakes there have in common.")
     if instead := space.instead_of(problem):
         terminal.echo(f"This part is optional: you can start with problem {instead.label} instead.")
-    path = space.path
     before, after = catalog.builds_on(problem), catalog.needed_for(problem)
-    left_out = [each for each in before if each not in path.problems and not space.standing(each).passed]
+    way = space.path.problems if problem in space.path.problems else catalog.problems()
+    left_out = [each for each in before if each not in way and not space.standing(each).passed]
     if on_way := [each for each in before if each not in left_out]:
         terminal.echo(f"It builds on {_titles(on_way)}.")
     if left_out:
         terminal.echo(f"Your path leaves out {_titles(left_out)}: `grade show {left_out[0].label}` explains what it uses.")
-    if needed := [each for each in after if each in path.problems]:
+    if needed := [each for each in after if each in way]:
         terminal.echo(f"{_titles(needed)} {'builds' if len(needed) == 1 else 'build'} on it.")
     label = problem.label
     if is_in_notebook():
@@ -274,8 +274,8 @@ def path_(folder: str | None, name: str | None) -> None:
         click.echo(f"{mark} {path.name:10} {title}: {path.done(passed)} of {len(path.problems)} passed{hours}")
         if path.then:
             terminal.echo(f"{'':13}{path.then}", indent=13)
-            if path.name == now.name:
-                terminal.echo(f"{'':13}{_way(path, space)}".rstrip(), indent=13)
+            if path.name == now.name and (way := _way(path, space)):
+                terminal.echo(f"{'':13}{way.strip()}", indent=13)
     terminal.echo("`grade path NAME` chooses one.")
 
 

@@ -68,6 +68,9 @@ def test_the_next_problem_is_the_next_on_the_path(space: Workspace):
     run("path", "inside")
     assert space.next_problem() == catalog.find("06")
     assert "* inside" in run("path")
+    space.record("path", path="of an older version")
+    assert space.path.name == paths.EVERYTHING
+    assert sum(standing.passed for standing in space.standings().values()) == 3
 
 
 def test_the_end_of_a_part_and_of_a_path_is_told(space: Workspace):
