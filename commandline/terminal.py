@@ -76,7 +76,7 @@ def echo(text: str, *, indent: int = 0, err: bool = False) -> None:
     click.echo(fitted(text, sys.stderr if err else sys.stdout, indent), err=err)
 
 
-def code(text: str, columns: int) -> list[str]:
+def listing(text: str, columns: int) -> list[str]:
     """Returns lines of a program for a screen of that many columns: a longer one is broken between words, and goes on
     further to the right."""
     lines: list[str] = []

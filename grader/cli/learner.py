@@ -261,7 +261,7 @@ def solution(folder: str | None, word: str, give_up: bool) -> None:
     if not passed:
         space.remember(problem, given_up=True)
     # Elsewhere the text may be saved as a program, so no line of it is broken.
-    click.echo("\n".join(terminal.code(text, terminal.width())) if sys.stdout.isatty() else text.removesuffix("\n"))
+    click.echo("\n".join(terminal.listing(text, terminal.width())) if sys.stdout.isatty() else text.removesuffix("\n"))
 
 
 @main.command()

@@ -233,7 +233,9 @@ def next_(folder: str | None) -> None:
     if on_way := [each for each in before if each not in left_out]:
         terminal.echo(f"It builds on {_titles(on_way)}.")
     if left_out:
-        terminal.echo(f"Your path leaves out {_titles(left_out)}: `grade show {left_out[0].label}` explains what it uses.")
+        terminal.echo(
+            f"Your path leaves out {_titles(left_out)}: `grade show {left_out[0].label}` explains what it uses."
+        )
     if needed := [each for each in after if each in way]:
         terminal.echo(f"{_titles(needed)} {'builds' if len(needed) == 1 else 'build'} on it.")
     label = problem.label

@@ -96,7 +96,9 @@ def built(passed: Iterable[str]) -> list[str]:
     ways = [
         path.built
         for path in found.paths
-        if path.built and done.issuperset(path.problems) and any(found.by_name[name].part in left for name in path.problems)
+        if path.built
+        and done.issuperset(path.problems)
+        and any(found.by_name[name].part in left for name in path.problems)
     ]
     return [*ways, *parts]
 

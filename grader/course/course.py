@@ -107,7 +107,7 @@ class ListedPath:
     then: str
     built: str
     problems: tuple[ProblemName, ...]
-    done: Mapping[ProblemName, str] = field(default_factory=dict, hash=False)
+    done: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _paths(root: Path, table: Mapping[str, Any], problems: Iterable[Listed]) -> 
     for place, row in enumerate(rows, 1):
         where = f"path {place}"
         _known_keys(root, row, PATH_KEYS, where)
-        name, steps, texts = row.get("name"), row.get("problems"), [row.get(key, "") for key in ("then", "built")]
+        name, steps, then, built = row.get("name"), row.get("problems"), row.get("then", ""), row.get("built", "")
         if not isinstance(name, str) or not _TASK_NAME.fullmatch(name) or name in names:
             raise _unsound(root, f"{where} needs a `name` of its own, of small letters, digits and `_`")
         if not isinstance(steps, list) or not steps:
@@ -234,11 +234,11 @@ def _paths(root: Path, table: Mapping[str, Any], problems: Iterable[Listed]) -> 
             raise _unsound(root, f"{where} must list its `problems`, each once")
         if unknown := next((each for each in listed if each not in known), None):
             raise _unsound(root, f"{where} lists {unknown!r}, which is no problem of the course")
-        done = {known[each]: table["done"] for each, table in zip(listed, tables, strict=True) if "done" in table}
-        if not all(isinstance(text, str) and text.isprintable() for text in (*texts, *done.values())):
+        done = {each: table["done"] for each, table in zip(listed, tables, strict=True) if "done" in table}
+        if not all(isinstance(text, str) and text.isprintable() for text in (then, built, *done.values())):
             raise _unsound(root, f"`then`, `built` and `done` of {where} must be texts, each in one line")
         names.add(name)
-        yield ListedPath(name, _title(root, row, where), *texts, tuple(known[each] for each in listed), done)
+        yield ListedPath(name, _title(root, row, where), then, built, tuple(known[each] for each in listed), done)
 
 
 def _tasks(root: Path, table: Mapping[str, Any], problems: Iterable[Listed]) -> Iterator[ListedTask]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from commandline.terminal import code, fitted, wrap
+from commandline.terminal import fitted, listing, wrap
 from tests.conftest import NO_SHIFT, ROOT, misconception_name
 from tests.terminals import CTRL_C, Screen, in_terminal
 
@@ -167,5 +167,5 @@ def test_words_and_short_code_are_not_broken():
 
 @pytest.mark.fast
 def test_a_long_line_of_a_program_is_broken_between_words():
-    lines = code('class A:\n    def f(self, first: int, second: int) -> str:\n        return ""\n', 30)
-    assert lines == ["class A:", "    def f(self, first: int,", "            second: int) ->", "            str:", '        return ""']
+    lines = listing("class A:\n    def f(self, first: int, second: int) -> str: ...\n", 30)
+    assert lines == ["class A:", "    def f(self, first: int,", "            second: int) ->", "            str: ..."]
