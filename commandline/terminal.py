@@ -76,6 +76,20 @@ def echo(text: str, *, indent: int = 0, err: bool = False) -> None:
     click.echo(fitted(text, sys.stderr if err else sys.stdout, indent), err=err)
 
 
+def listing(text: str, columns: int) -> list[str]:
+    """Returns lines of a program for a screen of that many columns: a longer one is broken between words, and goes on
+    further to the right."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()))
+        broken = textwrap.wrap(
+            line.lstrip(), columns, initial_indent=indent, subsequent_indent=f"{indent}        ",
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+        lines += broken if len(line) > columns else [line]
+    return lines
+
+
 def markdown(text: str) -> str:
     """Formats Markdown for stdout: laid out for a terminal, and unchanged elsewhere."""
     if not sys.stdout.isatty():

@@ -288,7 +288,7 @@ class Bars:
     bars: tuple[Bar, ...]
     unit: str
     caption: str = ""
-    names: tuple[str, str] = ("yours", "the harness's")
+    names: tuple[str, str] = ("yours", "right")
     timed: bool = False
 
     def __post_init__(self) -> None:

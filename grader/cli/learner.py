@@ -158,7 +158,11 @@ def start(folder: str | None, directory: str | None, path: str | None) -> None:
     first = space.next_problem() or catalog.problems()[0]
     label = first.label
     click.echo()
+    if chosen:
+        hours = f", {chosen.hours}" if chosen.hours else ""
+        terminal.echo(f"Your path: {chosen.title}, {counted(len(chosen.problems), 'problem')}{hours}. {chosen.then}")
     terminal.echo(f"Next: read `grade show {label}`, fill in {space.file(first)}, grade with `grade problem {label}`.")
+    terminal.echo("After that, and whenever you come back, `grade next` says what comes next, and why.")
     if instead := space.instead_of(first):
         terminal.echo(
             f"Problem {label} belongs to an optional part: you can start with problem {instead.label} instead."
@@ -256,7 +260,8 @@ def solution(folder: str | None, word: str, give_up: bool) -> None:
         )
     if not passed:
         space.remember(problem, given_up=True)
-    click.echo(text, nl=False)
+    # Elsewhere the text may be saved as a program, so no line of it is broken.
+    click.echo("\n".join(terminal.listing(text, terminal.width())) if sys.stdout.isatty() else text.removesuffix("\n"))
 
 
 @main.command()

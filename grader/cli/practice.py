@@ -105,9 +105,9 @@ def _list(home: workspace.Workspace) -> None:
     today = now().date()
     for memory in sorted(known.values(), key=lambda memory: (memory.due, memory.problem)):
         problem = catalog.load(memory.problem)
-        when = "due" if memory.due <= today else _day(memory.due)
+        when = "due" if memory.due <= today else f"{memory.due:%a, %b} {memory.due.day}"
         times = counted(len(memory.reviews) - 1, "review") if len(memory.reviews) > 1 else "not reviewed yet"
-        click.echo(f"  {problem.label}  {problem.title:40}  {when:24}  {times}")
+        click.echo(f"  {problem.label}  {problem.title:40}  {when:11}  {times}")
     if not known:
         terminal.echo("You have not passed a problem yet, so there is nothing to review. `grade next` suggests one.")
     click.echo()

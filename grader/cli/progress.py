@@ -135,6 +135,22 @@ def _say_path(space: workspace.Workspace) -> None:
         terminal.echo(f"Your path: {path.title}, {done} of {counted(len(path.problems), 'problem')} passed.")
         if done == len(path.problems):
             terminal.echo(f"You have come to its end. {path.then} `grade path` shows the others.")
+    _say_training(space)
+
+
+def _say_training(space: workspace.Workspace) -> None:
+    """Prints how the best run of the learner's pieces stands; before there is one, what the learner has reached."""
+    from grader.report import own_run
+
+    if run := own_run.best(Path("runs")):
+        step, loss = run.best
+        terminal.echo(
+            f"Your best run: {run.name}, with a validation loss of {loss:.2f} at step {step:,.0f}; a bigram model has "
+            f"{run.bigram:.2f}. `harness sample {run.name}` tells a story, and `harness resume {run.name}` resumes it."
+        )
+        return
+    if reached := space.reached():
+        terminal.echo(reached)
 
 
 def _say_due(space: workspace.Workspace) -> None:
@@ -211,10 +227,17 @@ def next_(folder: str | None) -> None:
         terminal.echo(f"Problem {basics.label}, {basics.title}, teaches what your mistakes there have in common.")
     if instead := space.instead_of(problem):
         terminal.echo(f"This part is optional: you can start with problem {instead.label} instead.")
-    if before := catalog.builds_on(problem):
-        terminal.echo(f"It builds on {_titles(before)}.")
-    if after := catalog.needed_for(problem):
-        terminal.echo(f"These build on it: {_titles(after)}.")
+    before, after = catalog.builds_on(problem), catalog.needed_for(problem)
+    way = space.path.problems if problem in space.path.problems else catalog.problems()
+    left_out = [each for each in before if each not in way and not space.standing(each).passed]
+    if on_way := [each for each in before if each not in left_out]:
+        terminal.echo(f"It builds on {_titles(on_way)}.")
+    if left_out:
+        terminal.echo(
+            f"Your path leaves out {_titles(left_out)}: `grade show {left_out[0].label}` explains what it uses."
+        )
+    if needed := [each for each in after if each in way]:
+        terminal.echo(f"{_titles(needed)} {'builds' if len(needed) == 1 else 'build'} on it.")
     label = problem.label
     if is_in_notebook():
         terminal.echo(f"Read `%page {label}`, write your code in a cell, grade it with `%%grade {label}` above it.")
@@ -241,7 +264,9 @@ def path_(folder: str | None, name: str | None) -> None:
     if name:
         chosen = paths.find(name)
         space.choose_path(chosen)
-        terminal.echo(f"Your path is now: {chosen.title}. `grade next` follows it.")
+        hours = f"It takes {chosen.hours}. " if chosen.hours else ""
+        terminal.echo(f"Your path is now: {chosen.title}. {hours}{chosen.then}")
+        terminal.echo(f"{_way(chosen, space)}`grade next` follows it.")
         return
     now, passed = space.path, [each for each, standing in space.standings().items() if standing.passed]
     for path in paths.every():
@@ -251,7 +276,17 @@ def path_(folder: str | None, name: str | None) -> None:
         click.echo(f"{mark} {path.name:10} {title}: {path.done(passed)} of {len(path.problems)} passed{hours}")
         if path.then:
             terminal.echo(f"{'':13}{path.then}", indent=13)
+            if path.name == now.name and (way := _way(path, space)):
+                terminal.echo(f"{'':13}{way.strip()}", indent=13)
     terminal.echo("`grade path NAME` chooses one.")
+
+
+def _way(path: paths.CoursePath, space: workspace.Workspace) -> str:
+    """Returns a sentence on which problems of a path are left, in its order; empty for the whole course, which
+    `grade list` shows."""
+    standings = space.standings()
+    left = [problem.label for problem in path.problems if not standings[problem.name].passed]
+    return f"Its problems that are left, in order: {' '.join(left)}. " if left and path.then else ""
 
 
 @click.command()

@@ -88,10 +88,19 @@ def done(problem: Problem) -> str:
 
 
 def built(passed: Iterable[str]) -> list[str]:
-    """Returns what learners have built who have passed these problems: a phrase for each whole part that has one."""
+    """Returns what learners have built who have passed these problems: a phrase for each whole part that has one, and
+    for each whole path with a problem of a part that is not whole."""
     found, done = selected(), set(passed)
     left = {found.by_name[name].part for name in names() if name not in done}
-    return [text for part, text in found.built.items() if part not in left]
+    parts = [text for part, text in found.built.items() if part not in left]
+    ways = [
+        path.built
+        for path in found.paths
+        if path.built
+        and done.issuperset(path.problems)
+        and any(found.by_name[name].part in left for name in path.problems)
+    ]
+    return [*ways, *parts]
 
 
 def is_optional(problem: Problem) -> bool:

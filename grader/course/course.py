@@ -43,7 +43,12 @@ PATH_KEYS = {
     "name": "The word by which commands name the path.",
     "title": "The title, as learners read it.",
     "then": "What one can do afterwards, in a sentence.",
-    "problems": "The problems of the path, in order: their names, `pNN_slug`.",
+    "built": "What learners have built on the path, as their certificate says it while a part is not whole.",
+    "problems": "The problems of the path, in order.",
+}
+STEP_KEYS = {
+    "problem": "A problem of the course: its name, `pNN_slug`.",
+    "done": "What learners have when they have passed the path up to here, and the command that shows it.",
 }
 TASK_KEYS = {
     "name": "The name of the task: that of its folder in `tasks/`.",
@@ -94,12 +99,15 @@ class ListedTask:
 
 @dataclass(frozen=True)
 class ListedPath:
-    """A path through a course: its name, its title, what one can do afterwards, and the names of its problems."""
+    """A path through a course: its name, its title, what one can do afterwards, what one has built, and the names of
+    its problems. `done` says by name of a problem what learners have when they have come so far."""
 
     name: str
     title: str
     then: str
+    built: str
     problems: tuple[ProblemName, ...]
+    done: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -160,13 +168,18 @@ def as_toml(course: Course, names: Iterable[str], open_tasks: Container[str]) ->
     rows = list(parts.values())
     kept = [task for task in course.tasks if task.after in chosen and task.name in open_tasks]
     tasks = [{"name": task.name, "after": str(task.after)} for task in kept]
-    paths = [
-        {"name": path.name, "title": path.title, "then": path.then, "problems": list(map(str, path.problems))}
-        for path in course.paths
-        if set(path.problems) <= set(chosen)
-    ]
+    paths = [_path_toml(path) for path in course.paths if set(path.problems) <= set(chosen)]
     more = {key: rows for key, rows in {"path": paths, "task": tasks}.items() if rows}
     return {"title": course.title, "private": course.private, "part": rows, **more}
+
+
+def _path_toml(path: ListedPath) -> dict[str, Any]:
+    """Returns the table of a path."""
+    steps = [
+        {"problem": str(name), "done": path.done[name]} if name in path.done else str(name) for name in path.problems
+    ]
+    texts = {key: text for key, text in (("then", path.then), ("built", path.built)) if text}
+    return {"name": path.name, "title": path.title, **texts, "problems": steps}
 
 
 def _table(root: Path) -> dict[str, Any]:
@@ -208,17 +221,24 @@ def _paths(root: Path, table: Mapping[str, Any], problems: Iterable[Listed]) -> 
     for place, row in enumerate(rows, 1):
         where = f"path {place}"
         _known_keys(root, row, PATH_KEYS, where)
-        name, listed, then = row.get("name"), row.get("problems"), row.get("then", "")
+        name, steps, then, built = row.get("name"), row.get("problems"), row.get("then", ""), row.get("built", "")
         if not isinstance(name, str) or not _TASK_NAME.fullmatch(name) or name in names:
             raise _unsound(root, f"{where} needs a `name` of its own, of small letters, digits and `_`")
-        if not isinstance(listed, list) or not listed or len({*map(str, listed)}) < len(listed):
+        if not isinstance(steps, list) or not steps:
+            raise _unsound(root, f"{where} must list its `problems`, each once")
+        tables = [step if isinstance(step, dict) else {"problem": step} for step in steps]
+        for table in tables:
+            _known_keys(root, table, STEP_KEYS, where)
+        listed = [str(table.get("problem")) for table in tables]
+        if len({*listed}) < len(listed):
             raise _unsound(root, f"{where} must list its `problems`, each once")
         if unknown := next((each for each in listed if each not in known), None):
             raise _unsound(root, f"{where} lists {unknown!r}, which is no problem of the course")
-        if not isinstance(then, str) or not then.isprintable():
-            raise _unsound(root, f"`then` of {where} must be a text, in one line")
+        done = {each: table["done"] for each, table in zip(listed, tables, strict=True) if "done" in table}
+        if not all(isinstance(text, str) and text.isprintable() for text in (then, built, *done.values())):
+            raise _unsound(root, f"`then`, `built` and `done` of {where} must be texts, each in one line")
         names.add(name)
-        yield ListedPath(name, _title(root, row, where), then, tuple(known[each] for each in listed))
+        yield ListedPath(name, _title(root, row, where), then, built, tuple(known[each] for each in listed), done)
 
 
 def _tasks(root: Path, table: Mapping[str, Any], problems: Iterable[Listed]) -> Iterator[ListedTask]:
@@ -335,8 +355,9 @@ def schema() -> dict[str, Any]:
         "required": ["title", "problems"]
     }
     kinds = {"name": {"type": "string", "pattern": f"^{_TASK_NAME.pattern}$"}, "after": _NAME}
-    names = {"type": "array", "items": _NAME, "minItems": 1}
-    path = _object(PATH_KEYS, name=kinds["name"], title=_TITLE, then=_TITLE, problems=names)
+    step = _object(STEP_KEYS, problem=_NAME, done=_TITLE) | {"required": ["problem"]}
+    steps = {"type": "array", "items": {"anyOf": [_NAME, step]}, "minItems": 1}
+    path = _object(PATH_KEYS, name=kinds["name"], title=_TITLE, then=_TITLE, built=_TITLE, problems=steps)
     path |= {"required": ["name", "title", "problems"]}
     task = _object(TASK_KEYS, **kinds) | {"required": list(TASK_KEYS)}
     lists = {

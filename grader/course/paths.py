@@ -4,7 +4,7 @@ A path is a `[[path]]` of `course.toml`. The learner's choice stands in the log 
 is the whole course.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from commandline.errors import UsageError
@@ -24,13 +24,17 @@ class CoursePath:
         name: The word that commands take.
         title: The title, as learners read it.
         then: What one can do afterwards, in a sentence.
+        built: What one has built afterwards, as a phrase; may be empty.
         problems: The problems, in order.
+        milestones: What one has after a problem and those before it, by name of the problem.
     """
 
     name: str
     title: str
     then: str
+    built: str
     problems: tuple[Problem, ...]
+    milestones: Mapping[str, str]
 
     @property
     def minutes(self) -> int:
@@ -47,6 +51,15 @@ class CoursePath:
         names = set(passed)
         return sum(problem.name in names for problem in self.problems)
 
+    def milestone(self, passed: Container[str]) -> str:
+        """Returns what one has at the last milestone up to which all problems are passed; empty before the first."""
+        reached = ""
+        for problem in self.problems:
+            if problem.name not in passed:
+                break
+            reached = self.milestones.get(problem.name, reached)
+        return reached
+
 
 def every() -> list[CoursePath]:
     """Returns the paths of the course, in order; the last is the whole course. Only problems that can be read are on
@@ -54,11 +67,12 @@ def every() -> list[CoursePath]:
     problems = {problem.name: problem for problem in catalog.problems()}
     found = [
         CoursePath(
-            each.name, each.title, each.then, tuple(problems[name] for name in each.problems if name in problems)
+            each.name, each.title, each.then, each.built,
+            tuple(problems[name] for name in each.problems if name in problems), each.done,
         )
         for each in selected().paths
-    ]
-    return [*found, CoursePath(EVERYTHING, "Everything", "", tuple(problems.values()))]
+    ]  # fmt: skip
+    return [*found, CoursePath(EVERYTHING, "Everything", "", "", tuple(problems.values()), {})]
 
 
 def find(word: str) -> CoursePath:

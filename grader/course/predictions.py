@@ -71,11 +71,11 @@ class Prediction:
     def asked(self) -> str:
         """The question and its numbered choices, as Markdown."""
         choices = "".join(f"{place}. {choice}\n" for place, choice in enumerate(self.choices, 1))
-        return f"{self.question}\n\n{choices}"
+        return f"{self.question}\n" + (f"\n{choices}" if choices else "")
 
     def reply(self, *, right: bool) -> str:
         """Returns the sentence that tells a learner whether the answer was right, as Markdown."""
-        return "Right." if right else f"No: {self.answer}."
+        return "Right." if right else f"No: {self.answer.rstrip('.')}."
 
     def is_right(self, text: str) -> bool:
         """Returns whether a learner's answer is right: the number or the text of a choice, or a number that is near

@@ -253,17 +253,29 @@ class Workspace:
         return by_name.get(chosen[-1] if chosen else "", by_name[paths.EVERYTHING])
 
     def finished(self, problem: Problem) -> str:
-        """Returns what the learner has now that the part or the path of a passed problem is finished; empty if neither
-        is."""
+        """Returns what the learner has now that the part or the path of a passed problem is finished, or that it is a
+        milestone of the path and all before it are passed; empty if none of them is so."""
         passed = {name for name, standing in self.standings().items() if standing.passed}
         part = catalog.part_of(problem)
         said = []
+        path = self.path
         if all(each.name in passed for each in catalog.problems() if catalog.part_of(each) == part):
             said.append(catalog.done(problem))
-        path = self.path
+        elif (reached := path.milestone(passed)) == path.milestones.get(problem.name):
+            said.append(reached)
         if path.name != paths.EVERYTHING and problem in path.problems and path.done(passed) == len(path.problems):
             said.append(f"You have come to the end of your path, {path.title}. {path.then}")
         return " ".join(filter(None, said))
+
+    def reached(self) -> str:
+        """Returns what the learner has at the last milestone of the path; without one, at the end of the last part that
+        is passed. Empty before the first."""
+        passed = {name for name, standing in self.standings().items() if standing.passed}
+        if text := self.path.milestone(passed):
+            return text
+        left = {catalog.part_of(each) for each in catalog.problems() if each.name not in passed}
+        whole = [each for each in catalog.problems() if catalog.part_of(each) not in left]
+        return next(filter(None, map(catalog.done, reversed(whole))), "")
 
     def choose_path(self, path: CoursePath) -> None:
         """Notes the path that the learner has chosen. Raises UsageError if the workspace cannot be written."""

@@ -64,13 +64,11 @@ _DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
 def calendar_text(entries: Iterable[Entry], width: int) -> list[str]:
     """Returns the calendar as text, a column for each week; as many of the last weeks as fit."""
     weeks = calendar(entries)[-max(width - 5, 1) :]
-    months, last = [" "] * (len(weeks) + 4), ""
-    for column, week in enumerate(weeks):
-        month = f"{week[0][0]:%b}"
-        if month != last and (column == 0 or week[0][0].day <= 7):
-            if all(letter == " " for letter in months[column : column + 4]):
-                months[column : column + len(month)] = month
-            last = month
+    months = [" "] * (len(weeks) + 4)
+    begins = [column for column, week in enumerate(weeks) if column and week[0][0].day <= 7]
+    for column in begins if begins and begins[0] < 4 else [0, *begins]:  # the first month may be too short for its name
+        month = f"{weeks[column][0][0]:%b}"
+        months[column : column + len(month)] = month
     lines = [f"     {''.join(months).rstrip()}"]
     for day in range(7):
         row = "".join(_SHADES[level(week[day][1])] if day < len(week) else " " for week in weeks)

@@ -175,7 +175,7 @@ class _Sides:
         """Returns sentences that explain the colors."""
         sentences = []
         if self.scale:
-            sentences.append(f"Scale: {number(self.scale.low)} to {number(self.scale.high)}.")
+            sentences.append(f"Colors: from {number(self.scale.low)} to {number(self.scale.high)}.")
             shades = {shade(float(v)) for name, shade in self.shades.items() for v in self.sides[name].flat}
             if shades & {"over", "under", "nan"}:
                 sentences.append(HATCHED)

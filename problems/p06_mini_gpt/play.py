@@ -36,8 +36,8 @@ def play(module: LearnerModule) -> Exhibits:
         "How much a story that neither has seen surprises your GPT",
         (Bar("trained weights", *trained), Bar("random weights", *random)),
         "bits a token",
-        "The same numbers as the harness's model: yours computes what these weights were trained for."
+        "The numbers of a right model: yours computes what these weights were trained for."
         if np.allclose((trained[0], random[0]), (trained[1], random[1]), rtol=0.01)
-        else "Not the numbers of the harness's model: yours computes something else than what the weights were trained "
+        else "Not the numbers of a right model: yours computes something else than what the weights were trained "
         "for, even if the story reads well.",
     )

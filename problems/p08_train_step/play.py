@@ -13,7 +13,7 @@ STEPS, RATE = 150, 1e-2
 
 
 def play(module: LearnerModule) -> Exhibits:
-    """The loss over the steps, beside that of the harness's step from the same weights on the same batches, and what
+    """The loss over the steps, beside that of a right step from the same weights on the same batches, and what
     the model writes before and after."""
     data = batches(STEPS)
     model = small()
@@ -22,7 +22,7 @@ def play(module: LearnerModule) -> Exhibits:
     yours = yield from curve(
         "yours", lambda ids: module.train_step(model, optimizer, jnp.asarray(ids), -1), data, STEPS
     )
-    own = yield from curve("the harness's", by_optimizer(optax.adam(RATE)), data, STEPS)
+    own = yield from curve("right", by_optimizer(optax.adam(RATE)), data, STEPS)
     moved = any(
         bool((now != then).any())
         for now, then in zip(*(jax.tree.leaves(nnx.state(each, nnx.Param)) for each in (model, small())), strict=True)

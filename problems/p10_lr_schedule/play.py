@@ -36,11 +36,11 @@ def play(module: LearnerModule) -> Exhibits:
     same = np.allclose(cosine, own, rtol=1e-3, atol=1e-7)
     yield Lines(
         "Your learning rates, step by step",
-        (*(Line(name, steps, each) for name, each in rates.items()), Line("the harness's cosine", steps, own)),
+        (*(Line(name, steps, each) for name, each in rates.items()), Line("the right cosine", steps, own)),
         "A quick rise while the first moments settle, then a slow fall, so that the last steps no longer undo each "
         "other." + f" The second curve needs to know its end only from step {DECAY} on." * bool(stable)
         if same
-        else f"Your cosine differs from the harness's, most at step {int(np.abs(cosine - own).argmax())}.",
+        else f"Your cosine differs from the right one, most at step {int(np.abs(cosine - own).argmax())}.",
         y="learning rate",
     )
     data = batches(STEPS)

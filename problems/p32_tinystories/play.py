@@ -38,10 +38,10 @@ def play(module: LearnerModule) -> Exhibits:
         ("from", "pieces"),
         (
             ("your files", ", ".join(used)),
-            ("the harness", ", ".join(name for name in MODULES if name not in used)),
+            ("the harness", f"{len(MODULES) - len(used)} others"),
         ),
-        f"{len(used)} of {len(MODULES)} pieces are yours. The others are not in your files, or this run has no use for "
-        "them.",
+        f"{len(used)} of {len(MODULES)} pieces are yours. The others are not in your files yet, or this run has no use "
+        "for them.",
     )
     yours = curve(session)
     yield Lines(

@@ -55,6 +55,7 @@ from problems.p32_tinystories.held_out import STORIES, TOKENIZER
 OPEN = ("learning_rate", "warmup_steps", "final_lr_fraction", "weight_decay", "beta2", "clip_norm")
 NOT_SETTINGS = ("seed", "held_out", STATE)  # values of a case that do not change the compiled programs of a run
 LONGEST = 400
+NAMED = 12  # pieces; a note has room for no more
 SHARPER = 16  # the factor of the parameters with which logits are compared
 SAMPLING = Sampling(temperature=0.8, max_tokens=LONGEST)
 _numbers = itertools.count()
@@ -65,12 +66,13 @@ _prompt = encode_prompt(TOKENIZER, PROMPTS["next_token"])
 def belonging(subject: Subject, case: Case) -> Reading:
     """Where each piece is defined: 0 in a file of the course or not given, 1 elsewhere."""
     with _sentences():
-        _tried(subject)
+        finished = _tried(subject).by_name
     offered = _offered(subject)
-    not_given = [name for name in MODULES if name not in offered]
+    yours = [name for name in offered if name in finished and _is_own(offered[name])]
+    more = f" and {len(yours) - NAMED} more" if len(yours) > NAMED else ""
     notes = [
-        f"your pieces: {', '.join(offered)}",
-        f"the harness's pieces: {', '.join(not_given) or 'none'}",
+        f"your pieces: {', '.join(yours[:NAMED])}{more}",
+        f"the harness has its own for the other {len(MODULES) - len(yours)}",
     ]
     return Reading(
         {f"pieces.{name}": np.int32(name in offered and not _is_own(offered[name])) for name in MODULES}, notes

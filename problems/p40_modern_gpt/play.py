@@ -53,6 +53,5 @@ def play(module: LearnerModule) -> Exhibits:
         f"window of {WINDOWS[0]} or {WINDOWS[1]} tokens in {MODERN.num_layers - 1} of its {MODERN.num_layers} layers "
         "hides what it was trained to look up: windows are chosen before training."
         if same
-        else "Not the number of the harness's model: yours computes something else than what these weights were "
-        "trained for.",
+        else "Not the number of a right model: yours computes something else than what these weights were trained for.",
     )

@@ -26,13 +26,14 @@ DEFAULT = Sampling(temperature=0.7, top_p=0.95)
 @dataclass(frozen=True)
 class Told:
     """The tokens of a story, those of its prompt included, and for each after the prompt its probability and the
-    likeliest."""
+    likeliest. One that `broke_off` ends where no probability was a number."""
 
     ids: np.ndarray
     given: int
     probabilities: np.ndarray
     best: np.ndarray
     best_ids: np.ndarray
+    broke_off: bool = False
 
 
 def tell(
@@ -51,8 +52,10 @@ def tell(
     graph, state = nnx.split(model)
     check_logits(jax.eval_shape(lambda state, ids: nnx.merge(graph, state)(ids), state, jnp.asarray(window_T)), T)
     told, length, found = _program(graph, given, sampling)(state, jnp.asarray(window_T), given + (most or tokens))
-    kept = int(length)
-    return Told(np.asarray(told)[:kept], given, *(np.asarray(each)[given:kept] for each in found))
+    lost = np.flatnonzero(~np.isfinite(np.asarray(found[0])[given : int(length)]))
+    kept = given + int(lost[0]) if len(lost) else int(length)
+    shares, best, best_ids = (np.asarray(each)[given:kept] for each in found)
+    return Told(np.asarray(told)[:kept], given, shares, best, best_ids, broke_off=len(lost) > 0)
 
 
 @functools.lru_cache(maxsize=4)
@@ -122,6 +125,8 @@ def judged(told: Told, sense: str, right: nnx.Module | None = None) -> str:
     """A caption for a story that the trained model tells with a learner's part: whether it makes sense to the model as
     it was trained, which a piece that is wrong cannot talk into it. `sense` is the sentence of this play for a story
     that does. `right` is the model that a right part makes, if that is known."""
+    if told.broke_off:
+        return "The story ends here: the probabilities of the next token are not numbers, so none can be chosen."
     bits = surprise_of(gpt(), told.ids, told.given)
     said = f"The trained model is surprised by {bits:.1f} bits a token; a coin toss surprises by 1."
     apart = np.abs(told.probabilities - probabilities(right, told.ids)[told.given - 1 :]).max() if right else 0.0

@@ -16,6 +16,7 @@ from grader.course.workspace import Standing
 from grader.practice import reminders
 from grader.problem import Problem
 from grader.report import exhibits_picture
+from grader.report.markdown_html import to_html
 from grader.task import Task
 from studio.studio import Studio
 from studio.view import read_json, render
@@ -78,11 +79,15 @@ def course_map(request: Request) -> Response:
     parts: dict[str, list[Node]] = {}
     for node in nodes:
         parts.setdefault(catalog.part_of(node.problem), []).append(node)
+    reached = studio.space.reached()
+    if "harness train" in reached:
+        reached += f" [Train here]({request.scope['root_path']}/runs)"
     following, listed = next((node for node in nodes if node.is_next), None), _tasks(studio)
     values = {
         "paths": paths.every(),
         "chosen": studio.space.path,
         "parts": parts,
+        "reached": to_html(reached),
         "next": following,
         "instead": studio.space.instead_of(following.problem) if following else None,
         "columns": max(len(row) + len(listed.get(part, ())) for part, row in parts.items()),

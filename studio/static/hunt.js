@@ -1,6 +1,6 @@
 // A hunt: the program in the editor, a line that is clicked, an idea that is chosen, and a mend that is graded.
 
-import { at, send } from "./studio.js";
+import { at, coded, send } from "./studio.js";
 import { editor } from "./workbench.js";
 
 const $ = (id) => document.getElementById(id);
@@ -30,7 +30,7 @@ function hunt() {
   async function answer(body) {
     if (ended) return;
     const { status, body: said } = await send(`${path}/answer`, "POST", body);
-    $("says").textContent = said.says ?? said.error ?? "";
+    $("says").replaceChildren(...coded(said.says ?? said.error ?? ""));
     if (status !== 200) return;
     digest = said.digest ?? digest;
     if (said.question) $("questions").append(item(said.question));
@@ -40,7 +40,7 @@ function hunt() {
 
   function item(text) {
     const line = document.createElement("li");
-    line.textContent = text;
+    line.append(...coded(text));
     return line;
   }
 
@@ -65,7 +65,7 @@ function hunt() {
     $("lesson").replaceChildren(
       ...lesson.map((text) => {
         const paragraph = document.createElement("p");
-        paragraph.textContent = text;
+        paragraph.append(...coded(text));
         return paragraph;
       }),
     );

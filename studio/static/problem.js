@@ -3,7 +3,7 @@
 import { handIn } from "./hand_in.js";
 import { player } from "./play.js";
 import { predictions } from "./predictions.js";
-import { at, listen, send } from "./studio.js";
+import { at, coded, listen, send } from "./studio.js";
 import { mark, tablist } from "./tabs.js";
 import { trial } from "./trial.js";
 import { show } from "./views.js";
@@ -171,8 +171,11 @@ function onVerdict(verdict) {
   fold(verdict, verdict.cause ? "" : reason);
   $("headline").className = { PASS: "passed", "NOT ATTEMPTED": "todo" }[verdict.verdict] ?? "failed";
   $("headline").textContent = `${verdict.verdict}, ${verdict.score} of ${verdict.points} points`;
-  $("advice").textContent = verdict.cause ? `Likely cause: ${verdict.cause}` : reason;
-  if (verdict.done) $("advice").append(`${verdict.done} `);
+  $("advice").replaceChildren(...coded(verdict.cause ? `Likely cause: ${verdict.cause}` : reason));
+  if (verdict.done) {
+    const runs = Object.assign(document.createElement("a"), { href: at("/runs"), textContent: "Train here" });
+    $("advice").append(...coded(verdict.done), " ", ...(verdict.done.includes("harness train") ? [runs, ". "] : []));
+  }
   if (verdict.next) $("advice").append("Next: ", linkTo(verdict.next));
   $("consequence").hidden = !(verdict.cause && verdict.can_play);
   $("report").innerHTML = verdict.html; // escaped by the studio
@@ -208,16 +211,6 @@ function fold(verdict, said) {
   passed.querySelector("ul").replaceChildren(...right);
   passed.querySelector("summary").textContent = `${right.length} of ${rows.filter((row) => !row.hidden).length} checks passed`;
   passed.hidden = !right.length;
-}
-
-/** A message as nodes, with what stands in backquotes as code. */
-function coded(message) {
-  return message.split(/`([^`]+)`/).map((part, index) => {
-    if (index % 2 === 0) return part;
-    const code = document.createElement("code");
-    code.textContent = part;
-    return code;
-  });
 }
 
 /** Links the learner's own lines that failed to the editor, and marks the innermost with the reason. */

@@ -32,6 +32,16 @@ let root = document.documentElement.dataset.root;
 /** The address of a page of the studio. */
 export const at = (path) => root + path;
 
+/** A message as nodes, with what stands in backquotes as code. */
+export function coded(message) {
+  return message.split(/`([^`]+)`/).map((part, index) => {
+    if (index % 2 === 0) return part;
+    const code = document.createElement("code");
+    code.textContent = part;
+    return code;
+  });
+}
+
 // With this key a page gets the path of another start. It stays in this script, and is never sent.
 let key = renewal.content;
 renewal.remove();

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from commandline.terminal import fitted, wrap
+from commandline.terminal import fitted, listing, wrap
 from tests.conftest import NO_SHIFT, ROOT, misconception_name
 from tests.terminals import CTRL_C, Screen, in_terminal
 
@@ -163,3 +163,9 @@ def test_ctrl_c_where_python_ignores_exceptions():
 def test_words_and_short_code_are_not_broken():
     lines = wrap("Read " + "a" * 70 + " and type `grade problem 07 --seed 3` or well-known words.", 60, 2)
     assert lines == ["  Read", "  " + "a" * 70, "  and type `grade problem 07 --seed 3` or well-known words."]
+
+
+@pytest.mark.fast
+def test_a_long_line_of_a_program_is_broken_between_words():
+    lines = listing("class A:\n    def f(self, first: int, second: int) -> str: ...\n", 30)
+    assert lines == ["class A:", "    def f(self, first: int,", "            second: int) ->", "            str: ..."]

@@ -68,6 +68,9 @@ def test_the_next_problem_is_the_next_on_the_path(space: Workspace):
     run("path", "inside")
     assert space.next_problem() == catalog.find("06")
     assert "* inside" in run("path")
+    space.record("path", path="of an older version")
+    assert space.path.name == paths.EVERYTHING
+    assert sum(standing.passed for standing in space.standings().values()) == 3
 
 
 def test_the_end_of_a_part_and_of_a_path_is_told(space: Workspace):
@@ -80,6 +83,40 @@ def test_the_end_of_a_part_and_of_a_path_is_told(space: Workspace):
     assert "`harness train" in said
     passed(space, "08", "14", "15", "29", "32")
     assert "the end of your path, A story of your own" in space.finished(catalog.find("32"))
+
+
+def test_a_milestone_is_told_where_a_path_leaves_out_a_problem_of_a_part(space: Workspace):
+    """04 is not on the story path, so its part is never whole there."""
+    said = run("start", "--path", "story")
+    assert "Your path: A story of your own, 11 problems, about 10 h. You can write a GPT" in said
+    passed(space, "01", "02", "03")
+    said = run("next")
+    assert "It builds on 03" in said
+    assert "Your path leaves out 04 Layer normalization" in said
+    assert "06 MiniGPT, 32 TinyStories build on it." in said
+    assert "that are left, in order: 05 06 07 08 14 15 29 32." in run("path")
+    passed(space, "05", "07")
+    assert space.finished(catalog.find("07")) == ""
+    passed(space, "06")
+    assert space.finished(catalog.find("07")).startswith("You have a GPT. Train it now")
+    assert space.finished(catalog.find("01")) == ""
+    assert "You have a GPT. Train it now" in run("next")
+    names = [problem.name for problem in paths.find("story").problems]
+    assert catalog.built(names)[0].startswith("a GPT, the step that trains it")
+    assert catalog.built(names[:-1]) == []
+
+
+def test_the_best_run_of_ones_own_pieces_is_told(space: Workspace):
+    run("start", "--path", "story")
+    passed(space, "01", "02", "03", "05", "06", "07")
+    folder = Path("runs/mine")
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"pieces": "attempts"}')
+    (folder / "metrics.jsonl").write_text('{"step": 200, "validation_loss": 1.5}\n')
+    (folder / "baselines.json").write_text('{"bigram": 2.25}')
+    for said in (run(), run("next")):
+        assert "Your best run: mine, with a validation loss of 1.50 at step 200; a bigram model has 2.25." in said
+        assert "Train it now" not in said
 
 
 def test_somebody_who_comes_back_is_welcomed(space: Workspace):
@@ -102,6 +139,8 @@ def test_somebody_who_comes_back_is_welcomed(space: Workspace):
         ('[[path]]\nname = "a"\ntitle = "A"\nproblems = ["p02_b"]\n', "path 1 lists 'p02_b'"),
         ('[[path]]\nname = "a"\ntitle = "A"\nproblems = ["p01_a", "p01_a"]\n', "each once"),
         ('[[path]]\nname = "a"\ntitle = "A"\nproblems = ["p01_a"]\nhours = 3\n', "path 1 cannot have 'hours'"),
+        ('[[path]]\nname = "a"\ntitle = "A"\nproblems = [{ problem = "p01_a", dome = "x" }]\n', "did you mean 'done'"),
+        ('[[path]]\nname = "a"\ntitle = "A"\nproblems = [{ problem = "p01_a", done = 3 }]\n', "must be texts"),
         ('path = 3\n', r"write each path as a table"),
     ],
 )  # fmt: skip

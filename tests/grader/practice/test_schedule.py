@@ -137,6 +137,13 @@ def test_a_memory_is_young_until_it_held():
     assert memory.form == "whole"
 
 
+def test_the_calendar_names_each_month_that_has_room(monkeypatch):
+    """December begins in its second column, so November has no name there."""
+    monkeypatch.setattr(log, "now", lambda: datetime(2026, 11, 29, 12, tzinfo=UTC))
+    months = reminders.calendar_text([], 80)[0].split()
+    assert months == "Dec Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov".split()
+
+
 def test_the_calendar_ends_today():
     weeks = reminders.calendar([graded(1, "PASS")], date(2026, 3, 4))
     assert (len(weeks), weeks[-1][-1][0], weeks[0][0][0].weekday()) == (53, date(2026, 3, 4), 0)
