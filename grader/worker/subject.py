@@ -93,7 +93,7 @@ class Subject:
             similar = nearest(name, public)
             if all(key.startswith("__") for key in self.namespace):
                 raise BadEntryError("the file is empty: was it saved?")
-            hint = f"you have `{similar[0]}`; rename it" if similar else "write it at the top level, as the page says"
+            hint = f"you have `{similar[0]}`; rename it" if similar else "write it at the top level of the file"
             raise BadEntryError(f"`{name}` is not defined: {hint}")
         value = self.namespace[name]
         if not callable(value):
