@@ -25,9 +25,10 @@ class Costs:
             source = submission.read(problem, self._space.file(problem))
         except submission.UnreadableSubmissionError as error:
             raise UsageError(str(error)) from None
+        news = ""
         with self._counting:
             earlier = [each.figures for each in records.counted(self._space.entries(), problem)]
             statement = Statement.of(problem, source, self._resident, earlier)
             if statement.bill:
-                records.note(self._space, problem, statement.bill, digest)
-        return page.article(statement)
+                news = records.note(self._space, problem, statement.bill, digest)
+        return page.article(statement, news)

@@ -33,7 +33,9 @@ class _Counted:
 @click.command()
 @click.argument("words", nargs=-1, metavar="[NN] [FILE]")
 @click.option("--entry", metavar="NAME", help="Count this function of FILE, which is for no problem.")
-@click.option("--args", "given", metavar="TEXT", help='Arguments of that function, such as "x: f32[1024,64], n: 3".')
+@click.option(
+    "--args", "given", metavar="TEXT", help='Arguments of that function, in order, such as "x: f32[1024,64], n: 3".'
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout and nothing else.")
 @html_option("Also write it as a web page.")
 @click.option("--ship", is_flag=True, help="For authors: write the figures of the reference and of the other styles.")

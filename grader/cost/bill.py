@@ -29,7 +29,8 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Line:
-    """The scalar operations of one line of a file, by kind. Without a file, of the grader's own code.
+    """The scalar operations of one line of a file, by kind, and the bytes that it reads and writes. Without a file, of
+    the grader's own code.
 
     `callers` are the lines that call its function. `masked` is the shape of a matrix product of it of which a mask
     hides a part.
@@ -40,6 +41,7 @@ class Line:
     products: int
     elementwise: int
     moved: int
+    traffic: int = 0
     callers: tuple[tuple[str, int], ...] = ()
     masked: tuple[int, ...] = ()
 
@@ -102,6 +104,14 @@ def described(problem: Problem) -> str:
     sizes = [f"{name} = {size}" for name, size in case.sizes.items()]
     with_gradients = ["with gradients"] if "wrt" in check.options else []
     return f"the program of “{check.name}”" + (": " * bool(sizes)) + ", ".join([*sizes, *with_gradients])
+
+
+@cache
+def repeated(problem: Problem) -> str:
+    """Returns in a sentence how often the run calls the code, if the grader's own loop calls it row by row."""
+    run = run_of(problem)
+    names = problem.row_by_row.get(run[0].probe, ()) if run else ()
+    return f"All {len(run[1].values[names[0]])} steps of the loop count, not one." if run and names else ""
 
 
 def _size(case: Case) -> int:

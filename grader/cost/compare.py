@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.cost.bill import Bill, Line, count
-from grader.cost.figures import COMPARED, NAMES, WORK, Figure, Figures, compared
+from grader.cost.bill import Bill, count
+from grader.cost.figures import COMPARED, NAMES, TRAFFIC, WORK, Figure, Figures, compared
 from grader.course import catalog, imports
 from grader.errors import CourseError
 from grader.isolation.sandbox import Workers
@@ -137,13 +137,17 @@ def rows(figures: Figures, others: Known, attempts: Sequence[Mapping[str, int]] 
 
 
 def explained(bill: Bill, others: Known) -> str:
-    """Returns in a sentence or two what the difference from the reference is made of; empty if the reference's figures
-    are not known."""
+    """Returns in a few sentences what the differences from the reference are made of, in operations and in traffic.
+    Empty if the reference's figures are not known."""
     reference = others.reference
     if not reference:
         return ""
+    return " ".join(filter(None, (_of_operations(bill, reference), _of_traffic(bill, reference))))
+
+
+def _of_operations(bill: Bill, reference: Figures) -> str:
     own, expected = WORK.of(bill.figures), WORK.of(reference)
-    if not expected or abs(own - expected) <= NEAR * expected:
+    if not _differ(own, expected):
         return "It takes about as many operations as the reference."
     more = own > expected
     differences = {kind: bill.figures[kind] - reference[kind] for kind in _KINDS}
@@ -154,17 +158,35 @@ def explained(bill: Bill, others: Known) -> str:
     )
     if not more:
         return text
-    masked = [line for line in bill.lines if line.masked and line.file]
-    if kind == "products" and masked:
+    lines = [line for line in bill.lines if line.file]
+    most = max(lines, key=lambda line: getattr(line, kind), default=None)
+    if most and len(most.callers) > 1:  # the same work is done in several places
+        same = [line for line in lines if line.callers == most.callers and getattr(line, kind)]
+        share = sum(getattr(line, kind) for line in same) / bill.figures[kind]
+        has = "Line {} has" if len(same) == 1 else "Lines {} have"
+        numbers = _listed([line.line for line in same])
+        called = _listed([number for _, number in most.callers])
+        return f"{text} {has.format(numbers)} {share:.0%} of them, in a function that is called in lines {called}."
+    if kind == "products" and (masked := [line for line in lines if line.masked]):
         line = max(masked, key=lambda each: each.products)
         shape = " × ".join(map(str, line.masked))
         return f"{text} Line {line.line} multiplies all of {shape} numbers, and a mask hides a part of them afterwards."
-    line = max(
-        (each for each in bill.lines if each.file), key=lambda each: _of(each, kind), default=Line("", 0, 0, 0, 0)
-    )
-    share = _of(line, kind) / max(1, bill.figures[kind])
-    return f"{text} Line {line.line} has {share:.0%} of them." if line.file else text
+    return f"{text} Line {most.line} has {getattr(most, kind) / bill.figures[kind]:.0%} of them." if most else text
 
 
-def _of(line: Line, kind: str) -> int:
-    return {"products": line.products, "elementwise": line.elementwise, "moved": line.moved}[kind]
+def _of_traffic(bill: Bill, reference: Figures) -> str:
+    own, expected = TRAFFIC.of(bill.figures), TRAFFIC.of(reference)
+    if not _differ(own, expected):
+        return ""
+    text = f"It reads and writes {own / expected:.2g} times the bytes of the reference."
+    most = max((line for line in bill.lines if line.file), key=lambda line: line.traffic, default=None)
+    return f"{text} Line {most.line} has {most.traffic / own:.0%} of them." if most and own > expected else text
+
+
+def _differ(own: int, expected: int) -> bool:
+    return expected > 0 and abs(own - expected) > NEAR * expected
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    *most, last = map(str, sorted(set(numbers)))
+    return f"{', '.join(most)} and {last}" if most else last

@@ -18,21 +18,22 @@ def document(statement: Statement) -> str:
     return html_report.page(statement.title, selected().title, article(statement), html_report.STYLE + STYLE)
 
 
-def article(statement: Statement) -> str:
+def article(statement: Statement, news: str = "") -> str:
     """Returns a statement as one `<article>`, to be shown with the STYLE of `html_report` and that of this module. All
-    text in it is escaped."""
+    text in it is escaped. `news` is the sentence on a new record."""
     bill = statement.bill
     rows = compare.rows(bill.figures, statement.others, statement.attempts) if bill else []
-    lines, rest = layout.lines(bill, statement.sources) if bill else ([], 0.0)
+    lines, rest = layout.lines(bill, statement.sources) if bill else ([], (0.0, 0.0))
     return (
         html_report.environment(_HERE)
         .get_template("cost.jinja")
         .render(
             title=statement.title,
             about=statement.about(),
+            news=news,
             figures=layout.figures(bill) if bill else [],
             lines=lines,
-            rest=rest if rest >= layout.LEAST_SHARE else 0.0,
+            rest=rest if max(rest) >= layout.LEAST_SHARE else None,
             rows=[row for row in rows if len(row.all) > 1],
             difference=compare.explained(bill, statement.others) if bill else "",
             warning=statement.others.counted_otherwise(bill) if bill else "",

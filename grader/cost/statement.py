@@ -78,7 +78,8 @@ class Statement:
     def about(self) -> str:
         """Returns what was counted, in a sentence."""
         if self.bill:
-            return f"Counted on {bill_.described(self.problem)}, with {self.bill.counted_with}."
+            counted = f"Counted on {bill_.described(self.problem)}, with {self.bill.counted_with}."
+            return " ".join(filter(None, (counted, bill_.repeated(self.problem))))
         if self.timing:
             return f"It has no program to count: {self.reason}." if self.reason else ""
         return f"There is nothing to count: {self.reason}"

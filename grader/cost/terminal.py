@@ -52,15 +52,15 @@ def _lines(bill: Bill, sources: Mapping[str, str]) -> str:
     columns, (found, rest) = terminal.width(), layout.lines(bill, sources)
     if not found:
         return ""
-    shown = ["Where the operations are"]
+    shown = ["Where the operations and the traffic are", f"{'work':>7}{'traffic':>9}  line"]
     for name, of_file in groupby(found, key=lambda row: row.file):
         shown.append(f"  {name}")
         for row in of_file:
-            text = f"{row.share:7.0%}  {row.number:4}  {printable(row.text)}"
+            text = f"{row.work:7.0%}{row.traffic:9.0%}  {row.number:4}  {printable(row.text)}"
             shown.append(text if len(text) <= columns else f"{text[: columns - 1]}…")
-            shown += [f"{'':15}{row.called}"] * bool(row.called)
-    if rest >= layout.LEAST_SHARE:
-        shown.append(f"{rest:7.0%}        other lines, and the grader's code around yours")
+            shown += [f"{'':24}{row.called}"] * bool(row.called)
+    if max(rest) >= layout.LEAST_SHARE:
+        shown.append(f"{rest[0]:7.0%}{rest[1]:9.0%}        other lines, and the grader's code around yours")
     return "\n".join(shown)
 
 
@@ -70,9 +70,11 @@ def _compared(compared: Sequence[Row], sentence: str, bill: Bill, others: Known)
     for row in compared:
         low, high = f"{min(row.all):,}", f"{max(row.all):,}"
         if low == high:
-            shown.append(f"  {row.figure.title:{_TITLE - 2}}{low:>{_VALUE - 2}} in all {len(row.all)}")
+            shown.append(f"  {row.figure.title}: {low} in all {len(row.all)}")
             continue
-        width = columns - _TITLE - 2 * _VALUE + 2
+        beside = "" if row.reference is None else f", the reference {row.reference:,}"
+        shown.append(f"  {row.figure.title}: {row.own:,}{beside}")
+        width = columns - 2 * _VALUE - 2
         line = ["─"] * width
         marks = [(ATTEMPT, row.attempts), (OTHER, row.others), (REFERENCE, [row.reference]), (YOURS, [row.own])]
         places = row.places()
@@ -81,7 +83,7 @@ def _compared(compared: Sequence[Row], sentence: str, bill: Bill, others: Known)
                 if value is not None:
                     line[round(places[value] * (width - 1))] = mark
         drawn = "".join(click.style(each, fg="cyan", bold=True) if each == YOURS else each for each in line)
-        shown.append(f"  {row.figure.title:{_TITLE - 2}}{low:>{_VALUE - 2}} {drawn} {high}")
+        shown.append(f"{low:>{_VALUE}} {drawn} {high}")
     legend = {
         YOURS: "this program",
         REFERENCE: "the reference",
@@ -90,7 +92,8 @@ def _compared(compared: Sequence[Row], sentence: str, bill: Bill, others: Known)
     }
     used = {YOURS, *(REFERENCE for row in compared if row.reference is not None)}
     used |= {OTHER for row in compared if row.others} | {ATTEMPT for row in compared if row.attempts}
-    shown += terminal.wrap(", ".join(f"{mark} {says}" for mark, says in legend.items() if mark in used), columns, 2)
+    says = ", ".join(f"{mark} {says}" for mark, says in legend.items() if mark in used)
+    shown += terminal.wrap(f"{says}; the axes are logarithmic", columns, 2)
     if warning := others.counted_otherwise(bill):
         shown += terminal.wrap(warning, columns, 2)
     if sentence:

@@ -110,12 +110,17 @@ def _telling(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
 
 
 def _identical(reference: Answers, first: Evidence, others: Sequence[Evidence], suspects: Sequence[str]) -> str | None:
-    """Returns the first of the variants `suspects` that gives exactly the learner's numbers; None if none does."""
-    near = _with_its_output(reference, first, suspects)
-    possible = [variant for variant in near if _explains_first(reference, first, variant, loosely=False)]
-    return next(
-        (variant for variant, left in _fits(reference, others, possible, loosely=False).items() if not left), None
-    )
+    """Returns the first of the variants `suspects` that gives exactly the learner's numbers; None if none does. Runs no
+    variant after it: another form of the same idea often gives them, too."""
+
+    def is_it(variant: str) -> bool:
+        return (
+            bool(_with_its_output(reference, first, [variant]))
+            and _explains_first(reference, first, variant, loosely=False)
+            and _fits(reference, others, [variant], loosely=False).get(variant) == []
+        )
+
+    return next(filter(is_it, suspects), None)
 
 
 def _explaining(reference: Answers, first: Evidence, others: Sequence[Evidence]) -> dict[str, list[Evidence]]:

@@ -7,7 +7,7 @@ the program as it was traced, so the figures are the same on every machine. `doc
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ class _Walk:
         self.timeline = Timeline()
         # How many operations an array needs one after another, since the program or a turn of a loop began
         self.depths: dict[Array, int] = {}
-        self.computed: list[Array] = []
+        self.computed: dict[Array, Calls] = {}
         self.lines: dict[Calls, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
         self.products: dict[Array, Calls] = {}  # arrays that are a product, up to what happened to each number of it
         self.masked: dict[Calls, tuple[int, ...]] = {}  # the shape of products that a mask hides in part
@@ -105,7 +105,7 @@ class _Walk:
                 self._new(value, self._longest([array]))
                 for value, array in zip(operation.results, results, strict=True)
             ]
-        made = self._computed(operation, operands, times)
+        made = self._computed(operation, operands, times, calls)
         self._follow_product(operation, operands, made, calls)
         return made
 
@@ -144,7 +144,7 @@ class _Walk:
         self.timeline.now += 1
         return [self._new(value, depth) for value in operation.results]
 
-    def _computed(self, operation: Any, operands: list[Array], times: Fraction) -> list[Array]:
+    def _computed(self, operation: Any, operands: list[Array], times: Fraction, calls: Calls) -> list[Array]:
         """Returns the results of an operation that computes or moves numbers."""
         name = operation.name.partition(".")[2]
         steps = max(1, cost.rows_in_order(operation)) if self._cost(operation) else 0
@@ -171,7 +171,7 @@ class _Walk:
                 array.sources[0] = (operands[0], part.size if name == "scatter" else 0)  # a sum reads what it adds to
             elif name == "constant":
                 array.kept, array.written = _is_table(operation), 0
-            self.computed.append(array)
+            self.computed[array] = _joined(stablehlo.places(operation), calls)
             made.append(array)
         return made
 
@@ -244,21 +244,21 @@ def _joined(places: Sequence[Place], calls: Sequence[Place]) -> tuple[Place, ...
     return tuple(reversed(found.values()))
 
 
-def _by_line(walk: _Walk) -> Iterator[dict[str, Any]]:
-    """Yields the work of each line, with the lines that call its function, and the shape of a product of it that a mask
-    hides in part. A line without a file is that of the grader's own code."""
+def _by_line(walk: _Walk, traffic: Mapping[Calls, Fraction]) -> Iterator[dict[str, Any]]:
+    """Yields the work and the traffic of each line, with the lines that call its function, and the shape of a product
+    of it that a mask hides in part. A line without a file is that of the grader's own code."""
     found: dict[tuple[str, int], dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     callers: dict[tuple[str, int], dict[tuple[str, int], None]] = defaultdict(dict)
-    for places, kinds in walk.lines.items():
+    for places in {**walk.lines, **traffic}:
         (file, _, line), *around = places or [("", "", 0)]
-        for name, total in kinds.items():
+        for name, total in {**walk.lines.get(places, {}), "traffic": traffic.get(places, Fraction(0))}.items():
             found[file, line][name] += total
         if around:
             callers[file, line][around[0][0], around[0][2]] = None
     masked = {(places[0][0], places[0][2]): shape for places, shape in walk.masked.items() if places}
     for (file, line), kinds in sorted(found.items()):
-        work = {name: math.ceil(kinds[name]) for name in KINDS}
-        yield {"file": file, "line": line, **work, "callers": sorted(callers[file, line]),
+        costs = {name: math.ceil(kinds[name]) for name in (*KINDS, "traffic")}
+        yield {"file": file, "line": line, **costs, "callers": sorted(callers[file, line]),
                "masked": masked.get((file, line), ())}  # fmt: skip
 
 
@@ -270,7 +270,11 @@ def bill(execution: "Execution") -> Any:
     kinds = dict.fromkeys(KINDS, 0)
     for run, total in execution.costs:
         kinds[kind(run.operation)] += total
-    read, written = memory.traffic(walk.computed)
+    read = written = Fraction(0)
+    traffic: dict[Calls, Fraction] = defaultdict(Fraction)
+    for array, reads, writes in memory.traffic(walk.computed):
+        read, written = read + reads, written + writes
+        traffic[walk.computed[array]] += reads + writes
     loops = [each for each in stablehlo.operations(execution.compiled.parsed) if each.name == counting.LOOP]
     devices = len(execution.compiled.devices)
     sent = execution.collectives if devices > 1 else []
@@ -279,12 +283,12 @@ def bill(execution: "Execution") -> Any:
         "peak_bytes": memory.peak(walk.timeline),
         **{name: int(MEASURES[name](execution)) for name in ("bytes_of_outputs", "operations")},
         "carried_bytes": max(map(stablehlo.carried_bytes, loops), default=0),
-        "read_bytes": read,
-        "written_bytes": written,
+        "read_bytes": math.ceil(read),
+        "written_bytes": math.ceil(written),
         "chain": walk.chain,
         "collectives": math.ceil(sum(each.times for each in sent)),
         "sent_bytes": math.ceil(sum(each.times * each.size for each in sent)),
         "hops": math.ceil(sum(each.times * each.hops(devices) for each in sent if each.kind == "collective-permute")),
     }
-    text = json.dumps({"figures": figures, "lines": list(_by_line(walk))})
+    text = json.dumps({"figures": figures, "lines": list(_by_line(walk, traffic))})
     return np.frombuffer(text.encode(), np.uint8)

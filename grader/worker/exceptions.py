@@ -9,7 +9,7 @@ import jax
 
 from grader.worker.pytrees import BadOutputError
 from grader.worker.remedies import remedy
-from grader.worker.subject import BadEntryError
+from grader.worker.subject import PLAIN_CONTAINER, BadEntryError
 from grader.worker.time_limit import OutOfTimeError
 from grader.worker.witness import RefusedProgramError
 
@@ -18,10 +18,6 @@ MAX_MESSAGE = 1000
 _MOST_FRAMES = 8
 _LONGEST_LINE = 200  # characters of a line of code
 
-# Flax's message about an attribute that holds arrays or modules in a plain container, where Flax does not find them.
-PLAIN_CONTAINER = re.compile(
-    r"Found data on value of type '<class '(list|tuple|dict)'>' assigned to static attribute '(\w+)'"
-)
 # The messages of XLA and the C++ library when an allocation fails.
 _NO_MEMORY = re.compile("RESOURCE_EXHAUSTED|Out of memory|std::bad_alloc")
 _ANYTHING = re.compile("")

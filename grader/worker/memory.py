@@ -6,7 +6,6 @@ one of the same size that nothing needs any more. These are rules of our own for
 are the same on every machine.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -66,10 +65,10 @@ def keep(arrays: Iterable[Array]) -> None:
         array.kept = True
 
 
-def traffic(arrays: Iterable[Array]) -> tuple[int, int]:
-    """Returns the bytes that are read and written. `arrays` are in the order in which they are computed."""
+def traffic(arrays: Iterable[Array]) -> Iterator[tuple[Array, Fraction, Fraction]]:
+    """Yields the arrays that are kept, with the bytes that computing each of them reads and writes. `arrays` are in the
+    order in which they are computed."""
     needs: dict[Array, Mapping[Array, int]] = {}
-    read = written = Fraction(0)
     for array in arrays:
         found: dict[Array, int] = {}
         for source, size in array.sources:
@@ -77,9 +76,7 @@ def traffic(arrays: Iterable[Array]) -> tuple[int, int]:
                 found[each] = min(each.size, max(found.get(each, 0), min(size, whole)))
         needs[array] = found
         if array.kept:
-            read += array.times * sum(found.values())
-            written += array.times * array.written
-    return math.ceil(read), math.ceil(written)
+            yield array, array.times * sum(found.values()), array.times * array.written
 
 
 def peak(timeline: Timeline) -> int:

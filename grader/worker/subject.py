@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,11 @@ from grader.worker.tracing import Given, as_outside_jit, given, is_array, is_tra
 Arrays = dict[str, Any]
 """Arrays by path: what a probe's program returns."""
 Say = Callable[[int, int, float], None]
+
+# Flax's message about an attribute that holds arrays or modules in a plain container, where Flax does not find them.
+PLAIN_CONTAINER = re.compile(
+    r"Found data on value of type '<class '(list|tuple|dict)'>' assigned to static attribute '(\w+)'"
+)
 
 
 class BadEntryError(Exception):
@@ -93,7 +99,7 @@ class Subject:
             similar = nearest(name, public)
             if all(key.startswith("__") for key in self.namespace):
                 raise BadEntryError("the file is empty: was it saved?")
-            hint = f"you have `{similar[0]}`; rename it" if similar else "write it at the top level, as the page says"
+            hint = f"you have `{similar[0]}`; rename it" if similar else "write it at the top level of the file"
             raise BadEntryError(f"`{name}` is not defined: {hint}")
         value = self.namespace[name]
         if not callable(value):
@@ -174,8 +180,10 @@ class Subject:
                     module = nnx.eval_shape(make)
                 built = nnx.split(module, nnx.Param, ...)
                 abstract = not jax.tree.leaves(built[-1]) and not _holds_tracers(module)
-            except Exception:  # the eager construction raises it again, with the learner's own frames
-                abstract = False
+            except Exception as error:
+                if PLAIN_CONTAINER.search(str(error)):
+                    raise  # it needs no number; to draw all parameters takes longer than most programs
+                abstract = False  # the eager construction raises it again, with the learner's own frames
             self.memo[key] = built if abstract else nnx.split(make(), nnx.Param, ...)
         graphdef, parameters, rest = self.memo[key]
         return graphdef, fill_state(parameters, to_fill), rest

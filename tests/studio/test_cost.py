@@ -20,6 +20,7 @@ def test_the_tab_shows_the_figures_the_lines_and_other_programs(browser: Browser
         expect(page.locator("#cost-said")).to_contain_text("Counted on the file")
         shown = page.locator("#cost-shown")
         expect(shown).to_contain_text("matrix products")
+        expect(shown).to_contain_text("and the traffic")
         expect(shown).to_contain_text("return weights_TS @ v")
         expect(shown.locator("svg").first).to_be_visible()
         page.set_viewport_size({"width": 390, "height": 844})

@@ -6,7 +6,7 @@ import pytest
 
 from grader.cost import bill
 from grader.cost.bill import Bill, Uncounted
-from grader.cost.figures import WORK
+from grader.cost.figures import TRAFFIC, WORK
 from grader.course import catalog
 from grader.isolation.sandbox import ForkServer
 from grader.judge import submission as submission_
@@ -90,6 +90,7 @@ def test_a_bill_equals_the_count_by_hand(word: str, by_hand, fork_server: ForkSe
     expected = by_hand(run[1].sizes)
     assert {name: found.figures[name] for name in expected} == expected
     assert WORK.of(found.figures) == sum(line.work for line in found.lines)
+    assert TRAFFIC.of(found.figures) == sum(line.traffic for line in found.lines)
 
 
 def test_a_helper_that_is_called_twice_is_one_line_with_both_callers(fork_server: ForkServer):

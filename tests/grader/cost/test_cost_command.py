@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from grader.cost import compare
+from grader.cost.bill import Bill, Line
+from grader.cost.compare import Known
+from grader.cost.figures import NAMES
 from grader.course import catalog
 from tests.conftest import ROOT, Grade
 
@@ -48,6 +52,23 @@ def test_the_bill_says_what_the_difference_is_made_of(grade: Grade, tmp_path: Pa
     found = json.loads(grade("cost", "43", "masked.py", "--json").out)
     assert found["bill"]["figures"]["products"] == 7 * 2 * 32 * 350 * 8 * 11
     assert {each["machine"]["name"] for each in found["roofline"]} == {"One CPU core", "H100", "H200", "TPU v5e"}
+
+
+@pytest.mark.fast
+def test_work_that_is_done_in_two_places_is_named_with_both():
+    callers = (("own.py", 81), ("own.py", 89))
+    lines = [
+        Line("own.py", 34, 90, 0, 0, masked=(32, 32)),
+        Line("own.py", 72, 110, 0, 0, 30, callers, masked=(32, 32)),
+        Line("own.py", 76, 100, 0, 0, 90, callers),
+    ]
+    reference = dict.fromkeys(NAMES, 1) | {"products": 200, "read_bytes": 80}
+    bill = Bill(dict.fromkeys(NAMES, 0) | {"products": 300, "read_bytes": 120}, lines)
+    assert compare.explained(bill, Known("", {compare.REFERENCE: reference})) == (
+        "It takes 1.5 times the operations of the reference. Most of the difference is matrix products: 300, the "
+        "reference 200. Lines 72 and 76 have 70% of them, in a function that is called in lines 81 and 89. It reads "
+        "and writes 1.5 times the bytes of the reference. Line 76 has 75% of them."
+    )
 
 
 @pytest.mark.thorough
