@@ -16,6 +16,7 @@ from grader.wire.compare import Mismatch
 
 _COLORS = {Verdict.PASS: "green", Verdict.NOT_ATTEMPTED: "yellow"}
 _SHOWN = 120  # numbers; a larger array is abbreviated
+_TINY = 1e-12  # a number below it is meant to be tiny, and must not look like 0
 
 
 def render(report: Report, width: int = PLAIN, *, advises: bool = True, play: str = "", fix: bool | str = "") -> str:
@@ -141,8 +142,9 @@ def _case(width: int, case: Case, shown: Mapping[str, Any]) -> Iterator[str]:
             yield from wrap(f"{name} = {value!r}" if name in case.values else f"{name}: {value}", width, 4, first="  ")
             continue
         yield f"  {name}: {value.dtype}{list(value.shape)}"
+        tiny = value.dtype.kind == "f" and bool(((value != 0) & (abs(value) < _TINY)).any())
         text = np.array2string(
-            value, precision=4, suppress_small=True, max_line_width=width - 4, threshold=_SHOWN, edgeitems=2
+            value, precision=4, suppress_small=not tiny, max_line_width=width - 4, threshold=_SHOWN, edgeitems=2
         )
         yield from (f"    {line}" for line in text.splitlines())
 

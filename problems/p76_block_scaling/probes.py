@@ -55,7 +55,8 @@ def bounding(subject: Subject, case: Case) -> Reading:
 
 def drawing(subject: Subject, case: Case) -> Reading:
     """What the codes of many draws stand for: the least and the largest number (`reached`), how far their mean is from
-    x, in steps (`bias`), and the standard deviation of the sum of a block's numbers, in steps (`deviation`)."""
+    x, in steps (`bias`), and the standard deviations of the sums of a block's numbers and of all, in steps
+    (`deviation`)."""
 
     def program(x: Any) -> Arrays:
         def draw(key: Any) -> Any:
@@ -70,7 +71,8 @@ def drawing(subject: Subject, case: Case) -> Reading:
         off = (drawn - x) / step
         sums = off.reshape(DRAWS, -1, BLOCK).sum(axis=-1)
         return {
-            "reached.least": least, "reached.largest": largest, "bias": off.mean(axis=0), "deviation": sums.std(axis=0)
+            "reached.least": least, "reached.largest": largest, "bias": off.mean(axis=0),
+            "deviation.blocks": sums.std(axis=0), "deviation.all": sums.sum(axis=1).std(),
         }  # fmt: skip
 
     return subject.run(program, case, given(case, "x"))

@@ -15,7 +15,8 @@ LARGEST, BITS, FINEST = {"e4m3": 448.0, "mxfp4": 6.0}, {"e4m3": 3, "mxfp4": 1}, 
 OF_DRAWS = Tolerance(rtol=0.0, atol=0.1, room=1.5)
 # Scales are compared by their own size: beside one of 1e26, all others would be 0.
 BY_SIZE = Tolerance(rtol=2e-5, atol=0.0)
-# The deviation of a sum is known from 4,096 draws to 1 %. With one random number for a block it is five times as large.
+# The deviation of a sum is known from 4,096 draws to 1 %. With one random number for a block it is five times as large,
+# and where blocks or rows share theirs, that of the sum of all blocks is 1.7 times as large or more.
 OF_DEVIATIONS = Tolerance(rtol=0.2, atol=0.0, room=3)
 
 
@@ -140,7 +141,7 @@ PROBLEM = Problem(
         "mxfp4 products": Cases(products_of("mxfp4"), PRODUCT, draws=1),
         "large": Cases(products_of("e4m3"), {"T": (192,), "D": (1024,), "F": (192,)}, draws=1),
         "e4m3 draws": Cases(drawn_of("e4m3"), {"N": (2,), "D": (96,)}, draws=1),
-        "mxfp4 draws": Cases(drawn_of("mxfp4"), {"N": (2,), "D": (96,)}, draws=1),
+        "mxfp4 draws": Cases(drawn_of("mxfp4"), {"N": (5,), "D": (160,)}, draws=1),
     },
     checks=(
         exact("e4m3 codes", 1, "quantizing", "codes", cases="e4m3 blocks"),

@@ -73,7 +73,7 @@ def codes(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def packed(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Bytes of two codes from -7 to 7 each, and scales."""
+    """Bytes of two codes from -7 to 7 each, and scales. `group` is not D / J rounded up."""
     D, F, group = sizes["D"], sizes["F"], sizes["group"]
     first, second = rng.integers(-7, 8, (2, D // 2, F))
     return {
@@ -118,7 +118,7 @@ PROBLEM = Problem(
             layer, {"D": (1,), "F": (1,), "N": (1,), "bits": (2,), "group": (1,)}, draws=1, covers=("one",)
         ),
         "codes": Cases(codes, {"D": (6, 4), "F": (3,)}, draws=1),
-        "packed": Cases(packed, {"D": (10,), "F": (3,), "group": (4, 3)}, draws=1),
+        "packed": Cases(packed, {"D": (10,), "F": (3,), "group": (6, 7)}, draws=1),
         "life": Cases(
             layer, {"D": (200,), "F": (8,), "N": (256,), "bits": (4,), "group": (64,)}, draws=1, show=shapes
         ),
@@ -135,7 +135,7 @@ PROBLEM = Problem(
         Check("fewer rows than features", 2, "quantizing", cases="few rows", tolerance=DOUBLE, calls=(GPTQ,)),
         Check("beyond the scale", 2, "quantizing", cases="beyond", tolerance=DOUBLE, calls=(GPTQ,)),
         Check("a dead feature", 2, "quantizing", cases="dead", tolerance=DOUBLE, calls=(GPTQ,)),
-        Check("a column of zeros", 1, "quantizing", cases="zeros", tolerance=DOUBLE, calls=(GPTQ,)),
+        Check("zeros and tiny weights", 1, "quantizing", cases="zeros", tolerance=DOUBLE, calls=(GPTQ,)),
         Check("one of everything", 1, "quantizing", cases="ones", tolerance=DOUBLE, calls=(GPTQ,)),
         exact("half a byte for a code", 1, "packing", "packed", cases="codes", calls=(PACK,)),
         Check("restored weights", 2, "restoring", leaves="restored", cases="packed", tolerance=DOUBLE,

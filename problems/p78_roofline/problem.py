@@ -276,8 +276,8 @@ PROBLEM = Problem(
         ),
         "few heads": Cases(
             choosing,
-            {"L": (2,), "G": (2,), "queries": (4,), "bits": (16,), "context": (4,), "devices": (8, 16),
-             "quarters": (4, 8), "node": (8,), "slow": (8,)},
+            {"L": (2,), "G": (6, 8), "queries": (4,), "bits": (16,), "context": (4,), "devices": (12, 16),
+             "quarters": (2,), "node": (16, 3), "slow": (40,)},
             draws=2,
         ),
         "decisions": Cases(nothing, {"decisions": (12,)}, draws=1),

@@ -7,8 +7,9 @@ from grader.checks import output
 from grader.problem import EXACT, Case, Cases, Check, Difference, Entry, Problem, Tolerance
 
 WEIGHTS, LOSS, KL, REWARDS = "sampler_weights", "policy_loss", "kl_loss", "penalized_rewards"
-NEAR, FAR = 0.08, 0.6  # log-ratios inside and outside of the clipping range
+NEAR, FAR = 0.08, 1.5  # log-ratios inside and outside of the clipping range; many programs have a further limit at 3
 GAPS = (-0.7, -0.2, 0.2, 0.9)  # of the log-probabilities of trainer and sampler; the last one is truncated
+APART = (-0.9, -0.3, 0.3, 3.5)  # of those of base and trainer; k3 of the last one is more than 10
 
 
 def _cycled(values: Any, rows: int, rng: Any) -> Any:
@@ -35,26 +36,26 @@ def rollouts(sizes: Mapping[str, int], rng: Any, kind: str = "token") -> dict[st
     start, places = rng.integers(1, 3, (B, 1)), np.arange(T)
     sampled = (places >= start) & (places < start + lengths)
     signs = rng.permutation(np.where(np.arange(B) % 2, 1, -1))
-    jitter = rng.uniform(0.8, 1.2, (2, B, T))
+    jitter = rng.uniform(0.8, 1.2, (3, B, T))
+    apart = jitter[2] * rng.choice(APART, (B, T))
     if kind == "token":
-        moved, gap = (np.zeros((B, T)) for _ in range(2))
-        for row, first in enumerate(start[:, 0]):  # the first four tokens of a row have all four
-            moved[row] = rng.choice([-FAR, -NEAR, NEAR, FAR], T)
-            moved[row, first : first + 4] = rng.permutation([-FAR, -NEAR, NEAR, FAR])
-            gap[row] = rng.choice(GAPS, T)
-            gap[row, first : first + 4] = rng.permutation(GAPS)
-        moved, gap = jitter * (moved, gap)
+        each = np.zeros((3, B, T))
+        for array, levels in zip(each, ((-FAR, -NEAR, NEAR, FAR), GAPS, APART), strict=True):
+            for row, first in enumerate(start[:, 0]):  # the first four tokens of a row have all four
+                array[row] = rng.choice(levels, T)
+                array[row, first : first + 4] = rng.permutation(levels)
+        moved, gap, apart = jitter * each
     else:
         far = np.where(np.arange(B) % 4 < 2, FAR, -FAR)  # both sides of the range, with both signs of the advantage
         far[-1] = NEAR
         order = rng.permutation(B)
         signs = np.where(np.arange(B) % 2, 1, -1)[order]
-        noise = rng.uniform(-0.5, 0.5, (2, B, T))
+        noise = rng.uniform(-0.5, 0.5, (2, B, T)) * [[[1.0]], [[2.0]]]  # some tokens have a gap that is truncated alone
         moved = (far[order] * rng.uniform(0.8, 1.2, B))[:, None] + _centered(noise[0], sampled)
         gap = _cycled((-0.8, 1.1, 0.3), B, rng) * rng.uniform(0.9, 1.1, (B, 1)) / lengths + _centered(noise[1], sampled)
     old = -rng.uniform(0.7, 3.0, (B, T))
     arrays = {"new": old + moved, "old": old, "sampler": old - gap}
-    arrays["base"] = arrays["new"] + rng.choice([-1, 1], (B, T)) * rng.uniform(0.2, 0.9, (B, T))
+    arrays["base"] = arrays["new"] + apart
     return {
         **{name: np.where(sampled, array, rng.standard_normal((B, T))).astype("float32")
            for name, array in arrays.items()},

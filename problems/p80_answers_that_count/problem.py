@@ -62,7 +62,7 @@ def nothing_read(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def scored(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Samples with the scores of a verifier, which prefers right ones and is sure of a wrong one. With `levels`, scores
-    are multiples of 1 / levels, and a right sample has the highest one, too."""
+    are multiples of 1 / levels, and a right sample has the highest one, too. Without, its score is a little less."""
     import numpy as np
 
     N, levels = sizes["N"], sizes["levels"]
@@ -71,7 +71,7 @@ def scored(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     scores[rng.choice(np.flatnonzero(~correct))] = 3.0
     if levels:
         scores = np.round(scores * levels) / levels + 0.0  # no -0.0
-        scores[rng.choice(np.flatnonzero(correct))] = scores.max()
+    scores[rng.choice(np.flatnonzero(correct))] = scores.max() - (0.0 if levels else 1e-8)
     return {"scores": scores, "correct": correct, "n": min(sizes["n"], N)}
 
 

@@ -1,11 +1,13 @@
 """The report for a terminal: as wide as it is, and complete without color."""
 
 import click
+import numpy as np
 import pytest
 
 from grader.course import cases, catalog
 from grader.course.catalog import Misconception
 from grader.judge.verdict import CheckResult, Report, Verdict
+from grader.problem import Case
 from grader.report.terminal import render
 from grader.wire.compare import Mismatch
 from tests.grader.report.reports import PROBLEM, report_of
@@ -107,6 +109,14 @@ def test_inputs_and_differences_in_the_words_of_the_problem():
     assert "leaf " not in text
     assert 'gradients["blocks"][0]["kernel"]: float32' in text
     assert "  max_norm = 1.5\n" in text
+
+
+def test_a_tiny_number_does_not_look_like_zero():
+    case = Case({"x": np.array([0.25, 0.0, 3e-30]), "noisy": np.array([0.25, 0.0, 3e-7])})
+    result = CheckResult(PROBLEM.checks[0], Verdict.FAIL, "", Mismatch("value", "output", "1", "2"), case)
+    text = click.unstyle(render(Report(PROBLEM, "mine.py", [result])))
+    assert "[2.5e-01 0.0e+00 3.0e-30]" in text
+    assert "[0.25 0.   0.  ]" in text
 
 
 def test_a_play_is_offered_only_where_it_can_run():
