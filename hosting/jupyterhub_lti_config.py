@@ -1,0 +1,56 @@
+"""The hub of a class whose learners come from a learning platform: `jupyterhub -f hosting/jupyterhub_lti_config.py`.
+docs/lti.md explains it."""
+
+import os
+import secrets
+from pathlib import Path
+
+from tornado.web import HTTPError
+
+from hosting.lti import registration
+from hosting.lti.launch import RefusedLaunchError, accepted
+
+c = get_config()  # noqa: F821  JupyterHub defines it
+load_subconfig("jupyterhub_config.py")  # noqa: F821  the same
+
+# ---- What differs from hub to hub. Each value can also be set in the environment.
+FOLDER = Path(os.environ.get("HUB_FOLDER", "hub")).resolve()
+PUBLIC = os.environ.get("HUB_PUBLIC", os.environ.get("HUB_ADDRESS", "http://127.0.0.1:8000"))  # as browsers reach it
+
+# ---- The platform signs people in.
+PLATFORMS = FOLDER / "class" / "lti" / "platforms.toml"
+[platform] = registration.read(PLATFORMS)
+for path in (PLATFORMS, PLATFORMS.parent):  # the service uses them, whoever has written them
+    os.chown(path, PLATFORMS.parent.parent.stat().st_uid, -1)
+c.JupyterHub.authenticator_class = "ltiauthenticator.lti13.auth.LTI13Authenticator"
+c.JupyterHub.public_url = PUBLIC
+c.LTI13Authenticator.issuer = platform.issuer
+c.LTI13Authenticator.client_id = {platform.client_id}
+c.LTI13Authenticator.authorize_url = platform.authorization
+c.LTI13Authenticator.jwks_endpoint = platform.keys
+c.LTI13Authenticator.username_key = "sub"  # never the e-mail address, which its owner can change
+c.Authenticator.allow_all = True  # whom the platform lets open a link
+
+
+def is_of_this_class(_authenticator, _handler, authentication):
+    """Refuses launches of other deployments, and ids that the hub would take for another user's."""
+    try:
+        launch = accepted(authentication["auth_state"], [platform])
+    except RefusedLaunchError as error:
+        raise HTTPError(403, str(error)) from None
+    if launch.user != authentication["name"]:  # the hub has lower case only
+        raise HTTPError(403, f"The id {launch.user!r} has capitals, which the names of a hub cannot have.")
+    return authentication
+
+
+c.Authenticator.post_auth_hook = is_of_this_class
+
+# ---- The service learns from the hub who somebody is at the platform.
+key = FOLDER / "crypt_key"
+if not key.exists():
+    key.write_text(secrets.token_hex(32))  # for its owner alone, by the umask of jupyterhub_config.py
+c.CryptKeeper.keys = [key.read_text()]
+c.LTI13Authenticator.enable_auth_state = True
+c.JupyterHub.load_roles.append(
+    {"name": "hand-in", "services": ["hand-in"], "scopes": ["admin:auth_state", "read:users"]}
+)
