@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from time import time_ns
 
 from commandline import files
 from commandline.errors import UsageError
@@ -66,7 +67,8 @@ def ask_regrade(of: ClassFolder, inbox: Inbox, regrade: Regrade) -> str:
         )
     request = Regrade(regrade.learner, problem.name, regrade.by, _reason(regrade.because))
     of.regrades.mkdir(0o700, exist_ok=True)
-    files.write(of.regrades / f"{secrets.token_hex(16)}.json", json.dumps(asdict(request)), durable=True)
+    name = f"{time_ns():020}-{secrets.token_hex(8)}.json"  # in order, and no two the same
+    files.write(of.regrades / name, json.dumps(asdict(request)), durable=True)
     return f"{who}: problem {problem.label} is graded again."
 
 

@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from grader.batch import deadlines
 from grader.batch.deadlines import Attempt, Settled
-from grader.batch.records import StoredAttempt
+from grader.batch.records import Person, StoredAttempt
 from grader.batch.store import Store
 from grader.course import catalog
 from grader.course.workspace import Workspace
@@ -71,7 +71,7 @@ class Hub:
         self.app = app.application(self.of, identify, SignIn(), PREFIX, self.options, lti)
         config = uvicorn.Config(self.app, port=self.port, log_level="critical", ws="none")
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()))
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
         self._thread.start()
         while not self._server.started:
             assert self._thread.is_alive()
@@ -93,6 +93,10 @@ class Hub:
 
         folder_for(self.of.lti, platform)
         return Tool(self.of.lti, f"http://127.0.0.1:{self.port}{PREFIX}lti", opened, link), claims
+
+    async def _serve(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        await self._server.serve()
 
     def stop(self) -> None:
         self._server.should_exit = True
@@ -152,6 +156,7 @@ def grade(hub: Hub, number: str, **scores: int) -> None:
                 sources={problem.name: text}, submitted=one.received.isoformat(),
             )  # fmt: skip
             store.put(settle, attempt.identified())
+        store.remember_intake([Person(learner, (learner,)) for learner in scores], [])
         store.publish()
 
 
