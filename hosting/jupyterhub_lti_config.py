@@ -18,10 +18,13 @@ FOLDER = Path(os.environ.get("HUB_FOLDER", "hub")).resolve()
 PUBLIC = os.environ.get("HUB_PUBLIC", os.environ.get("HUB_ADDRESS", "http://127.0.0.1:8000"))  # as browsers reach it
 
 # ---- The platform signs people in.
-PLATFORMS = FOLDER / "class" / "lti" / "platforms.toml"
-[platform] = registration.read(PLATFORMS)
-for path in (PLATFORMS, PLATFORMS.parent):  # the service uses them, whoever has written them
-    os.chown(path, PLATFORMS.parent.parent.stat().st_uid, -1)
+CLASS = FOLDER / "class"
+LTI = CLASS / "lti"
+[platform] = registration.read(LTI / "platforms.toml")
+for folder in (CLASS, LTI):
+    folder.chmod(0o700)
+for path in (LTI, *LTI.iterdir()):  # for the service alone, whoever has written them
+    os.chown(path, CLASS.stat().st_uid, -1)
 c.JupyterHub.authenticator_class = "ltiauthenticator.lti13.auth.LTI13Authenticator"
 c.JupyterHub.public_url = PUBLIC
 c.LTI13Authenticator.issuer = platform.issuer

@@ -33,7 +33,7 @@ from hosting.lti.tool import Tool
 from hosting.marks import Claims
 from hosting.sessions import User
 from tests.hosting.lti.conftest import folder_for
-from tests.hosting.lti.platform import LearningPlatform
+from tests.hosting.lti.platform import LearningPlatform, running
 
 PREFIX = "/services/hand-in/"
 USERS = {f"token-of-{name}": User(name, name == "teacher") for name in ("ada", "bob", "teacher")}
@@ -158,6 +158,22 @@ def grade(hub: Hub, number: str, **scores: int) -> None:
             store.put(settle, attempt.identified())
         store.remember_intake([Person(learner, (learner,)) for learner in scores], [])
         store.publish()
+
+
+@pytest.fixture
+def platform() -> Iterator[LearningPlatform]:
+    """A Canvas where ada and bob are learners. Their ids are their names at the hub."""
+    with running("canvas") as platform:
+        for user, name in (("17", "ada"), ("18", "bob")):
+            platform.users[name] = platform.users.pop(user)
+            platform.users[name].id = name
+        yield platform
+
+
+def gradebook(platform: LearningPlatform) -> dict[str, float]:
+    """The marks for problem 01 in the gradebook, by user."""
+    marks = [column.marks for column in platform.columns if column.values["resourceId"] == catalog.find("01").name]
+    return {user: entry.mark for own in marks for user, entry in own.items()}
 
 
 def wait_until(is_so: Callable[[], bool], seconds: float = 20) -> None:

@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,13 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which(PROXY), reason=f"needs {PROXY}: npm install --global {PROXY}"),
 ]
 
-CONFIG = f"""
+WITH_PASSWORDS = f"""
 load_subconfig({str(ROOT / "hosting" / "jupyterhub_config.py")!r})
 c.JupyterHub.authenticator_class = "shared-password"
 c.SharedPasswordAuthenticator.user_password = {PASSWORD!r}
 c.SharedPasswordAuthenticator.admin_password = {TEACHERS_PASSWORD!r}
+"""
+PORTS = f"""
 c.JupyterHub.hub_port = HUB_PORT
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:API_PORT"
 c.Spawner.environment["PYTHONPATH"] = {str(ROOT)!r}
@@ -75,7 +78,7 @@ def free_port() -> int:
 class Hub:
     """The hub while it runs, with the homes of its users in a folder that everybody may enter."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: str = WITH_PASSWORDS) -> None:
         self.folder, self.port = folder, free_port()
         accounts = [Path("/etc/passwd").read_text(), Path("/etc/group").read_text()]
         for name, uid in USERS.items():
@@ -87,7 +90,7 @@ class Hub:
             accounts[1] += f"{name}:x:{uid}:\n"
         for file, text in zip(("passwd", "group"), accounts, strict=True):
             (folder / file).write_text(text)
-        config = CONFIG.replace("HUB_PORT", str(free_port())).replace("API_PORT", str(free_port()))
+        config = (config + PORTS).replace("HUB_PORT", str(free_port())).replace("API_PORT", str(free_port()))
         (folder / "config.py").write_text(config)
         base = Path(sys.base_prefix)
         start = START.format(folder=folder, uid=USERS["ada"], python=sys.executable, base=base)
@@ -138,12 +141,14 @@ class Hub:
             return status, text
 
 
-@pytest.fixture(scope="module")
-def hub() -> Iterator[Hub]:
+@contextmanager
+def running(config: str = WITH_PASSWORDS, prepare: Callable[[Hub], None] = lambda hub: None) -> Iterator[Hub]:
+    """A hub in a folder of its own, for which something is prepared first."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o755)
-        hub = Hub(Path(name))
+        hub = Hub(Path(name), config)
         try:
+            prepare(hub)
             hub.start()
             yield hub
         finally:
@@ -151,6 +156,12 @@ def hub() -> Iterator[Hub]:
             for process in psutil.process_iter(["uids"]):  # the servers, which survive the hub
                 if process.info["uids"].real in USERS.values():
                     process.kill()
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    with running() as hub:
+        yield hub
 
 
 @pytest.fixture
@@ -270,3 +281,38 @@ def test_a_token_is_only_its_learners(hub: Hub):
     assert path.parts[-3] == "ada"
     for wrong in ("", "of-tests", token[::-1]):
         assert hub.ask(f"/services/hand-in/attempts/{'b' * 32}", wrong, "PUT", attempt)[0] == 403
+
+
+def test_a_killed_hub_costs_nobody_an_edit(hub: Hub, contexts: list[BrowserContext]):
+    page = contexts[0].new_page()
+    sign_in(hub, page, "ada")
+    editor, handed_in = page.locator("#editor .cm-content"), page.locator("#handed-in p")
+    editor.fill("typed = 'and saved'")
+    page.get_by_role("button", name="Save and grade").click()
+    expect(page.locator("#saved")).to_have_text("saved")
+    server = server_of("ada").pid
+    editor.fill("typed = 'when the hub was killed'")
+    hub.process.kill()
+    hub.process.wait()
+    editor.fill("typed = 'while there was no hub'")
+    hub.start()
+    assert server_of("ada").pid == server
+    page.reload()
+    expect(editor).to_have_text("typed = 'while there was no hub'")
+    page.get_by_role("button", name="Hand in").click()
+    expect(handed_in).to_contain_text("received ")
+    home = hub.folder / "homes/ada/attempts/p01_token_embedding.py"
+    assert home.read_text() == "typed = 'while there was no hub'"
+    # The same with the learner's server: it starts again.
+    editor.fill("typed = 'and never saved'")
+    expect(page.locator("#saved")).to_have_text("unsaved")
+    page.wait_for_function("localStorage.length > 0")
+    hub.process.kill()
+    server_of("ada").kill()
+    hub.process.wait()
+    hub.start()
+    sign_in_again = page.goto(f"{hub.origin}/hub/user-redirect/gpt-kata/problems/01")
+    assert sign_in_again is not None
+    page.wait_for_url(f"{hub.origin}/user/ada/gpt-kata/~*/problems/01", timeout=SECONDS * 1000)
+    expect(editor).to_have_text("typed = 'and never saved'")
+    assert server_of("ada").pid != server
