@@ -11,7 +11,7 @@ from hosting.lti import registration
 from hosting.lti.launch import RefusedLaunchError, accepted
 
 c = get_config()  # noqa: F821  JupyterHub defines it
-load_subconfig("jupyterhub_config.py")  # noqa: F821  the same
+load_subconfig(str(Path(__file__).with_name("jupyterhub_config.py")))  # noqa: F821  the same
 
 # ---- What differs from hub to hub. Each value can also be set in the environment.
 FOLDER = Path(os.environ.get("HUB_FOLDER", "hub")).resolve()
