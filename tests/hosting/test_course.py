@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.conftest import ROOT
 from tests.hosting import test_hub
-from tests.hosting.conftest import gradebook, platform, wait_until  # noqa: F401  a fixture
+from tests.hosting.conftest import gradebook, wait_until
 from tests.hosting.lti.conftest import folder_for
 from tests.hosting.lti.platform import LearningPlatform, User
 from tests.hosting.test_hub import RIGHT, SECONDS, Hub, contexts, running  # noqa: F401  a fixture
@@ -26,7 +26,7 @@ CONFIG = f"load_subconfig({str(ROOT / 'hosting' / 'jupyterhub_lti_config.py')!r}
 
 
 @pytest.fixture
-def hub(platform: LearningPlatform) -> Iterator[Hub]:  # noqa: F811
+def hub(platform: LearningPlatform) -> Iterator[Hub]:
     """A hub that the platform knows."""
     platform.users["teacher"] = User("teacher", "Teacher", roles=["Instructor"])
 
@@ -54,8 +54,8 @@ def act(page: Page, button: str, **fields: str) -> None:
 def test_from_a_link_in_the_course_to_a_mark_in_its_gradebook(
     hub: Hub,
     platform: LearningPlatform,
-    browser: Browser,
-    contexts: list[test_hub.BrowserContext],  # noqa: F811
+    browser: Browser,  # noqa: F811
+    contexts: list[BrowserContext],  # noqa: F811
 ):
     link = f"{hub.origin}/hub/user-redirect/gpt-kata/problems/01"
     for context, user in zip(contexts, ("ada", "bob"), strict=True):
