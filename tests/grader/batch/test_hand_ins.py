@@ -73,7 +73,7 @@ def test_folders_that_a_learner_made_have_no_times(tmp_path: Path):
 def test_a_policy(tmp_path: Path):
     file = tmp_path / "deadlines.yml"
     file.write_text("due: 2026-11-02\nhand_in: {attempts_a_day: 3, before_due: nothing, after_due: idea, counts: last}")
-    assert deadlines.read(file).policy == Policy(3, None, "idea", best=False)
+    assert deadlines.read(file).policy == Policy(3, None, "idea", best=False, holds_marks=True)
     file.write_text("due: 2026-11-02")
     assert deadlines.read(file).policy == Policy()
 
