@@ -3,6 +3,7 @@ docs/lti.md explains it."""
 
 import os
 import secrets
+import sys
 from pathlib import Path
 
 from tornado.web import HTTPError
@@ -20,11 +21,15 @@ PUBLIC = os.environ.get("HUB_PUBLIC", os.environ.get("HUB_ADDRESS", "http://127.
 # ---- The platform signs people in.
 CLASS = FOLDER / "class"
 LTI = CLASS / "lti"
-[platform] = registration.read(LTI / "platforms.toml")
+PLATFORMS = LTI / "platforms.toml"
+[platform] = registration.read(PLATFORMS)
+if PLATFORMS.stat().st_uid != os.geteuid():
+    sys.exit(f"{PLATFORMS} says who signs in, so it has to belong to the user of the hub. Run `chown root` on it.")
+PLATFORMS.chmod(0o644)  # the service reads it, and may not change it
 for folder in (CLASS, LTI):
     folder.chmod(0o700)
-for path in (LTI, *LTI.iterdir()):  # for the service alone, whoever has written them
-    os.chown(path, CLASS.stat().st_uid, -1)
+for path in {LTI, *LTI.iterdir()} - {PLATFORMS}:  # the service's, whoever has made them
+    os.chown(path, CLASS.stat().st_uid, -1, follow_symlinks=False)
 c.JupyterHub.authenticator_class = "ltiauthenticator.lti13.auth.LTI13Authenticator"
 c.JupyterHub.public_url = PUBLIC
 c.LTI13Authenticator.issuer = platform.issuer
@@ -41,8 +46,8 @@ def is_of_this_class(_authenticator, _handler, authentication):
         launch = accepted(authentication["auth_state"], [platform])
     except RefusedLaunchError as error:
         raise HTTPError(403, str(error)) from None
-    if launch.user != authentication["name"]:  # the hub has lower case only
-        raise HTTPError(403, f"The id {launch.user!r} has capitals, which the names of a hub cannot have.")
+    if launch.user != authentication["name"]:
+        raise HTTPError(403, f"The hub cannot have a user {launch.user!r}, because its names have lower case only.")
     return authentication
 
 
