@@ -73,8 +73,7 @@ def test_the_service_is_another_user_wherever_servers_are_apart(tmp_path: Path, 
     assert (tmp_path / "hub" / "class" / "owner").read_text() == "marks"
 
 
-@pytest.fixture
-def of_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def configured_for_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The configuration of a hub whose learners come from the Canvas of docs/lti.md."""
     pytest.importorskip("tornado")
     text = (ROOT / "docs" / "lti.md").read_text(encoding="utf-8").split("```toml\n")[1].split("[moodle]")[0]
@@ -94,6 +93,11 @@ def of_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return config
 
 
+@pytest.fixture
+def of_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    return configured_for_a_course(tmp_path, monkeypatch)
+
+
 def test_the_hub_of_a_course_keeps_its_secrets_and_names_users_by_their_id(of_a_course: Any, tmp_path: Path):
     c, folder = of_a_course, tmp_path / "hub"
     assert (c.LTI13Authenticator.username_key, c.LTI13Authenticator.client_id) == ("sub", {"10000000000042"})
@@ -106,12 +110,10 @@ def test_the_hub_of_a_course_keeps_its_secrets_and_names_users_by_their_id(of_a_
     assert roles["hand-in"] == ["admin:auth_state", "read:users"]
 
 
-def test_a_service_that_wrote_the_platforms_does_not_say_who_signs_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-):
+def test_a_service_that_wrote_the_platforms_does_not_say_who_signs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(SystemExit, match="says who signs in, so it has to belong to the user of the hub"):
-        request.getfixturevalue("of_a_course")
+        configured_for_a_course(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
