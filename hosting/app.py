@@ -19,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from commandline.errors import CommandError
 from commandline.problem_name import ProblemName
@@ -81,7 +81,7 @@ def application(
                 running.push_async_callback(_ended, asyncio.create_task(work))
             yield
 
-    routes = [
+    routes: list[BaseRoute] = [
         Route("/", class_page),
         Route("/regrade", regrade, methods=["POST"]),
         Route("/extend", extend, methods=["POST"]),

@@ -5,6 +5,7 @@ import os
 import secrets
 import sys
 from pathlib import Path
+from typing import Any
 
 from tornado.web import HTTPError
 
@@ -28,7 +29,7 @@ if PLATFORMS.stat().st_uid != os.geteuid():
 PLATFORMS.chmod(0o644)  # the service reads it, and may not change it
 for folder in (CLASS, LTI):
     folder.chmod(0o700)
-for path in {LTI, *LTI.iterdir()} - {PLATFORMS}:  # the service's, whoever has made them
+for path in {LTI, *LTI.iterdir()} - {PLATFORMS}:  # the service's, also if root made them
     os.chown(path, CLASS.stat().st_uid, -1, follow_symlinks=False)
 c.JupyterHub.authenticator_class = "ltiauthenticator.lti13.auth.LTI13Authenticator"
 c.JupyterHub.public_url = PUBLIC
@@ -40,7 +41,7 @@ c.LTI13Authenticator.username_key = "sub"  # never the e-mail address, which its
 c.Authenticator.allow_all = True  # whom the platform lets open a link
 
 
-def is_of_this_class(_authenticator, _handler, authentication):
+def is_of_this_class(_authenticator: object, _handler: object, authentication: dict[str, Any]) -> dict[str, Any]:
     """Refuses launches of other deployments, and ids that the hub would take for another user's."""
     try:
         launch = accepted(authentication["auth_state"], [platform])
