@@ -1,10 +1,11 @@
 """The service that learners hand in to: `PUT attempts/ID` hands in, `GET attempts?problem=NAME` returns the results.
 
 A request carries a token of the Hub, which names the user. Nothing in the request can name another one. Teachers have a
-page, for which their browsers sign in at the Hub.
+page, for which their browsers sign in at the Hub. Below `lti/` is the tool of learning platforms, if the class has one.
 """
 
 import asyncio
+import collections
 import contextlib
 import json
 import re
@@ -17,8 +18,8 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 
 from commandline.errors import CommandError
 from commandline.problem_name import ProblemName
@@ -28,11 +29,14 @@ from grader.batch.deadlines import Deadlines
 from grader.batch.hand_ins import HandIn
 from grader.course import catalog
 from grader.judge.submission import MAX_SIZE
-from hosting import teachers, told
+from hosting import decisions, forms, teachers, told
 from hosting.class_folder import ClassFolder, Dates
 from hosting.grading import Grading
 from hosting.inbox import Inbox
-from hosting.teachers import Sessions, SignIn, User
+from hosting.lti import roster
+from hosting.lti.tool import Tool
+from hosting.marks import Claims, Marks
+from hosting.sessions import Session, Sessions, SignIn, User
 
 LARGEST_BODY = 4 << 20  # bytes
 _TOKEN = re.compile(r"(?:token|bearer) +(\S+)", re.IGNORECASE)
@@ -50,32 +54,46 @@ class Service:
     grading: Grading
     identify: Identify
     sessions: Sessions
+    marks: Marks | None
 
 
 def application(
-    of: ClassFolder, identify: Identify, sign_in: SignIn, prefix: str = "/", options: Sequence[str] = ()
+    of: ClassFolder,
+    identify: Identify,
+    sign_in: SignIn,
+    prefix: str = "/",
+    options: Sequence[str] = (),
+    lti: tuple[Tool, Claims] | None = None,
 ) -> Starlette:
-    """Returns the service as an ASGI application below the prefix. It grades, with these options of `grade batch`."""
+    """Returns the service as an ASGI application below the prefix. It grades, with these options of `grade batch`, and
+    sends the marks with a tool, if there is one."""
     inbox, sessions = Inbox(of.hand_ins), Sessions(sign_in, prefix)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        grading = Grading(of, inbox, options)
-        app.state.service = Service(of, inbox, grading, identify, sessions)
-        task = asyncio.create_task(grading.run())
-        try:
+        async with contextlib.AsyncExitStack() as running:
+            marks = Marks(of, inbox, *lti) if lti else None
+            if marks:
+                await running.enter_async_context(marks.tool.running())
+            grading = Grading(of, inbox, options, marks.wake if marks else lambda: None)
+            app.state.service = Service(of, inbox, grading, identify, sessions, marks)
+            for work in (grading.run(), *([marks.run()] if marks else [])):
+                running.push_async_callback(_ended, asyncio.create_task(work))
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
-    routes = [
+    routes: list[BaseRoute] = [
         Route("/", class_page),
+        Route("/regrade", regrade, methods=["POST"]),
+        Route("/extend", extend, methods=["POST"]),
+        Route("/send", send, methods=["POST"]),
+        Route("/roster", replace_roster, methods=["POST"]),
         Route("/files/{name}", class_file),
         Route("/oauth_callback", signed_in),
         Route("/attempts", attempts),
         Route("/attempts/{id}", hand_in, methods=["PUT"]),
     ]
+    if lti:
+        routes.append(Mount("/lti", routes=lti[0].routes))
     errors: Any = {HTTPException: _http_error, CommandError: _command_error, OSError: _full}
     return Starlette(routes=[Mount(prefix.rstrip("/"), routes=routes)], exception_handlers=errors, lifespan=lifespan)
 
@@ -87,7 +105,11 @@ async def hand_in(request: Request) -> Response:
     if not hand_ins.ID.fullmatch(attempt_id):
         raise HTTPException(400, "The id of an attempt has 32 hexadecimal digits.")
     problem, files = _decoded(await _body(request))
-    return JSONResponse(await run_in_threadpool(_receive, service, user, problem, attempt_id, files))
+    received = await run_in_threadpool(_receive, service, user, problem, attempt_id, files)
+    service.grading.wake()
+    if service.marks:
+        service.marks.handed_in(user)
+    return JSONResponse(received)
 
 
 async def attempts(request: Request) -> Response:
@@ -103,17 +125,71 @@ async def attempts(request: Request) -> Response:
 async def class_page(request: Request) -> Response:
     """Returns the page for teachers, or sends the browser to the Hub to sign in."""
     service = _service(request)
-    user = await _signed_in(request)
-    if user is None:
+    session = service.sessions.of(request)
+    user = await service.identify(session.token) if session else None
+    if session is None or user is None:
         return service.sessions.begin(request)
     _require_teacher(user)
-    return await teachers.page(service.of, service.inbox, await run_in_threadpool(service.grading.waiting))
+    if request.headers.get("sec-fetch-mode", "navigate") != "navigate":
+        raise HTTPException(403, "Only a browser's window opens this page, and no script.")
+    said, session.said = session.said, ""
+    waiting = await run_in_threadpool(service.grading.waiting)
+    return await run_in_threadpool(
+        teachers.page, service.of, service.inbox, waiting, service.marks,
+        prefix=service.sessions.prefix, form=session.form, said=said,
+    )  # fmt: skip
 
 
 async def class_file(request: Request) -> Response:
     """Returns a file of the results, for teachers."""
-    _require_teacher(await _signed_in(request))
-    return await run_in_threadpool(teachers.file, _service(request).of, request.path_params["name"])
+    service = _service(request)
+    session = service.sessions.of(request)
+    _require_teacher(await service.identify(session.token) if session else None)
+    return await run_in_threadpool(teachers.file, service.of, request.path_params["name"])
+
+
+async def regrade(request: Request) -> Response:
+    """Grades again what a learner, or everybody, has handed in for a problem."""
+    service, session, user, values = await _form(request)
+    asked = decisions.Regrade(values["learner"], values["problem"], user.name, values["because"])
+    said = await _said(decisions.ask_regrade, service.of, service.inbox, asked)
+    service.grading.wake()
+    return _back(service, session, said)
+
+
+async def extend(request: Request) -> Response:
+    """Gives a learner more time."""
+    service, session, user, values = await _form(request)
+    names = ("learner", "problems", "time")
+    said = await _said(
+        decisions.extend, service.of, *(values[name] for name in names), user.name, values["because"]
+    )  # fmt: skip
+    service.grading.wake()
+    return _back(service, session, said)
+
+
+async def send(request: Request) -> Response:
+    """Sends the marks that have not arrived."""
+    service, session, _, _ = await _form(request)
+    marks = _marks(service)
+    await marks.carry()
+    count = await run_in_threadpool(marks.tool.outbox.release)
+    return _back(service, session, f"{counted(count, 'mark')} to send.")
+
+
+async def replace_roster(request: Request) -> Response:
+    """Replaces the roster by the members of a course."""
+    service, session, _, values = await _form(request)
+    tool = _marks(service).tool
+    course = next((one for one in tool.enrollments.courses() if str(one.id) == values["course"]), None)
+    if course is None:
+        raise HTTPException(404, "There is no such course.")
+    try:
+        count = await roster.write(service.of.roster, course, tool.services, tool.enrollments)
+    except CommandError as error:
+        return _back(service, session, str(error))
+    service.grading.wake(to_count=True)
+    return _back(service, session, f"roster.csv has {counted(count, 'learner')} of {course.title}.")
 
 
 async def signed_in(request: Request) -> Response:
@@ -121,18 +197,52 @@ async def signed_in(request: Request) -> Response:
     return await _service(request).sessions.finish(request)
 
 
-async def _signed_in(request: Request) -> User | None:
-    service = _service(request)
-    token = service.sessions.token(request)
-    return await service.identify(token) if token else None
+async def _form(request: Request) -> tuple[Service, Session, User, dict[str, str]]:
+    """Returns the session of a form on the page for teachers, who sent it, and its fields, which are empty if the
+    browser left them out. Raises HTTPException."""
+    service, values = _service(request), collections.defaultdict(str, await forms.fields(request))
+    session = service.sessions.of_form(values["form"])
+    user = await service.identify(session.token) if session else None
+    if session is None or user is None:
+        raise HTTPException(403, "The page is too old. Open it again, and repeat what you did.")
+    _require_teacher(user)
+    return service, session, user, values
+
+
+async def _said(act: Callable[..., str], *arguments: Any) -> str:
+    """Returns the sentence with which an action ends, or why it is not possible."""
+    try:
+        return await run_in_threadpool(act, *arguments)
+    except CommandError as error:
+        return str(error)
+
+
+def _back(service: Service, session: Session, said: str) -> Response:
+    """Sends the browser to the page, which shows a sentence."""
+    session.said = said
+    return RedirectResponse(service.sessions.prefix, 303)
+
+
+def _marks(service: Service) -> Marks:
+    if service.marks is None:
+        raise HTTPException(404, "This class has no learning platform.")
+    return service.marks
 
 
 def _require_teacher(user: User | None) -> None:
-    if user is None or not user.is_teacher:
+    if user is None:
         raise HTTPException(403, "This page is for teachers.")
+    if not user.is_teacher:
+        raise HTTPException(403, f"This page is for teachers, and {user.name!r} is not one of this hub's HUB_TEACHERS.")
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _receive(service: Service, user: str, problem: str, attempt_id: str, files: dict[str, str]) -> dict[str, Any]:
+    """Stores an attempt and returns its receipt. Raises HTTPException if it is one too many."""
     try:
         dates = service.of.dates(user)
     except CommandError:  # the attempt arrives now, whatever the teacher has to repair
@@ -148,7 +258,6 @@ def _receive(service: Service, user: str, problem: str, attempt_id: str, files: 
             )
 
     received = service.inbox.receive(user, problem, attempt_id, files, accept)
-    service.grading.wake()
     return told.receipt(received, service.inbox, dates)
 
 

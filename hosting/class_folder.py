@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,8 @@ class Dates:
 
 @dataclass(frozen=True)
 class ClassFolder:
-    """The paths in the folder of a class. The teacher writes `deadlines.yml` and `roster.csv`, or neither."""
+    """The paths in the folder of a class. A teacher writes `deadlines.yml`, `roster.csv` and `lti/platforms.toml`, or
+    none of them. The page for teachers writes `extensions.yml`, which is read with the deadlines, and `regrades`."""
 
     folder: Path
 
@@ -38,6 +39,18 @@ class ClassFolder:
     @property
     def deadlines(self) -> Path:
         return self.folder / "deadlines.yml"
+
+    @property
+    def extensions(self) -> Path:
+        return self.folder / deadlines.EXTENSIONS
+
+    @property
+    def regrades(self) -> Path:
+        return self.folder / "regrades"
+
+    @property
+    def lti(self) -> Path:
+        return self.folder / "lti"
 
     @property
     def roster(self) -> Path:
@@ -66,16 +79,19 @@ class ClassFolder:
     def person(self, learner: str) -> Person:
         """Returns the learner of the results whom a user of the hub is: a roster may give another name, and a
         section."""
-        own = Person(learner, (learner,))
         with contextlib.suppress(sqlite3.Error), self.stored() as stored:
-            people = stored.people().values() if stored else []
-            # By the id alone: a name can be somebody else's.
-            found = [one for one in people if folded(learner) in map(folded, one.ids)]
-            own = found[0] if len(found) == 1 else own
-        return own
+            return person_among(stored.people().values() if stored else (), learner)
+        return Person(learner, (learner,))
 
     def dates(self, learner: str) -> Dates:
         """Returns the deadlines of a learner. Raises UsageError if the file with them is not valid."""
         person = self.person(learner)
         names = tuple(dict.fromkeys((learner, person.learner, *person.ids)))
         return Dates(self.rules().for_section(person.section), names)
+
+
+def person_among(people: Iterable[Person], learner: str) -> Person:
+    """Returns the one of these people whom a user of the hub is; somebody of that name if nobody is."""
+    # By the id alone: a name can be somebody else's.
+    found = [one for one in people if folded(learner) in map(folded, one.ids)]
+    return found[0] if len(found) == 1 else Person(learner, (learner,))

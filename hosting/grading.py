@@ -1,5 +1,5 @@
 """Grades what has been handed in, by `grade batch`, as soon as it arrives: all that is new at once, then what came
-meanwhile."""
+meanwhile. Also grades again what teachers ask for, and counts again when the deadlines have changed."""
 
 import asyncio
 import contextlib
@@ -8,17 +8,19 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from commandline.errors import CommandError
 from commandline.problem_name import ProblemName
-from grader.batch import hand_ins
+from grader.batch import hand_ins, marks
 from grader.batch.hand_ins import HandIn
+from grader.batch.results import Results
+from hosting import decisions
 from hosting.class_folder import ClassFolder
 from hosting.inbox import Inbox
 
-AGAIN = 60.0  # seconds until what could not be graded is tried again
+AGAIN = 60.0  # seconds until the next look: for what could not be graded, and for deadlines that somebody has edited
 _SUBMISSIONS = ".batch"  # in the folder of the class: what the batch that runs gets
 _END = 20.0  # seconds in which a batch ends when it is asked to
 _log = logging.getLogger(__name__)
@@ -27,44 +29,68 @@ _log = logging.getLogger(__name__)
 class Grading:
     """Runs one `grade batch` at a time, with `options` of the teacher's beside those that `of` names.
 
-    A batch gets what has no result yet. Earlier attempts are in its database, where a rerun finds them.
+    A batch gets what has no result yet, and what is graded again. Earlier attempts are in its database, where a rerun
+    finds them. `then` is called after each batch, and after each look without one.
     """
 
-    def __init__(self, of: ClassFolder, inbox: Inbox, options: Sequence[str] = ()) -> None:
-        self._of, self._inbox, self._options = of, inbox, options
+    def __init__(
+        self, of: ClassFolder, inbox: Inbox, options: Sequence[str] = (), then: Callable[[], None] = lambda: None
+    ) -> None:
+        self._of, self._inbox, self._options, self._then = of, inbox, options, then
         self._woken = asyncio.Event()
+        self._counted_by: dict[str, str] = {}  # the rules of the last batch
+        self._is_asked = False
 
-    def wake(self) -> None:
-        """Says that something was handed in."""
+    def wake(self, *, to_count: bool = False) -> None:
+        """Says that there may be something to grade, or, `to_count`, that a batch has to run in any case."""
+        self._is_asked |= to_count
         self._woken.set()
 
     async def run(self) -> None:
         """Grades until it is cancelled, which ends a batch with what it has graded."""
         while True:
             self._woken.clear()
-            failed = False
             try:
-                waiting = await asyncio.to_thread(self.waiting)
-                if waiting:
-                    await self._batch(waiting)
-                    failed = bool(await asyncio.to_thread(self.waiting)) and not self._woken.is_set()
+                if work := await asyncio.to_thread(self._work):
+                    await self._batch(work)
             except CommandError as error:
                 _log.error("the gradings wait: %s", error)
-                failed = True
             except Exception:  # whatever it is, what is handed in later is graded
                 _log.exception("the gradings wait")
-                failed = True
+            self._then()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), AGAIN if failed else None)
+                await asyncio.wait_for(self._woken.wait(), AGAIN)
 
     def waiting(self) -> list[HandIn]:
         """Returns the attempts without a result. No two attempts have the same time."""
         with self._of.stored() as stored:
-            graded = stored.times() if stored else set()
+            graded = stored.by_time() if stored else {}
         return [one for one in self._inbox.all() if one.received.isoformat() not in graded]
 
+    def _work(self) -> list[HandIn]:
+        """Returns the attempts for the next batch: what has no result, or is graded again. If marks only have to be
+        counted again, the newest attempt, as there is no batch without one."""
+        decisions.record_regrades(self._of)
+        every, work = self._inbox.all(), self.waiting()
+        with self._of.stored() as stored:
+            if stored:
+                again = stored.to_regrade()
+                work += [one for one in every if one.received.isoformat() in again]
+                if not work and every and self._must_count(stored):
+                    work = [max(every, key=lambda one: one.received)]
+        return work
+
+    def _must_count(self, stored: Results) -> bool:
+        rules = self._rules()
+        return self._is_asked or rules not in (self._counted_by, {name: stored.fact(name) for name in rules})
+
+    def _rules(self) -> dict[str, str]:
+        rules = self._of.rules()
+        return marks.of_rules(rules if self._of.deadlines.is_file() else None, best=rules.policy.best)
+
     async def _batch(self, waiting: Sequence[HandIn]) -> None:
-        submissions = self._of.folder / _SUBMISSIONS
+        submissions, rules = self._of.folder / _SUBMISSIONS, self._rules()
+        self._is_asked = False
         shutil.rmtree(submissions, ignore_errors=True)  # of a service that was killed
         try:
             _copy(self._inbox.folder, submissions, waiting)
@@ -84,17 +110,24 @@ class Grading:
             shutil.rmtree(submissions, ignore_errors=True)
         if code:
             _log.error("`grade batch` ended with exit code %d; %s says why", code, self._of.log)
+        else:
+            self._counted_by = rules
 
     def _command(self, submissions: Path, waiting: Sequence[HandIn]) -> list[str]:
         of = self._of
         with of.stored() as stored:
             problems = {*(stored.problems() if stored else ()), *(one.problem for one in waiting)}
-        files = (("--deadlines", of.deadlines), ("--roster", of.roster))
+        files = (("deadlines", of.deadlines), ("roster", of.roster))
         return [
             *(sys.executable, "-P", "-m", "grader", "batch", str(submissions), "--out", str(of.results)),
             *("--name", of.folder.name, "--problems", ",".join(sorted({ProblemName(name).label for name in problems}))),
             *("--keep", "best" if of.rules().policy.best else "last"),
-            *(word for option, path in files if path.is_file() for word in (option, str(path))),
+            *(
+                word
+                for name, path in files
+                for word in ((f"--{name}", str(path)) if path.is_file() else ("--without", name))
+            ),
+            *("--format", "canvas"),
             *self._options,
         ]
 

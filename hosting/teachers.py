@@ -1,124 +1,77 @@
-"""The page for teachers: who handed in what, what waits, and the tables of the class, for who has signed in at the Hub.
+"""The page for teachers: who handed in what, the verdicts, the marks on their way, and the tables of the class. Its
+forms grade again, give more time, and send marks.
 
-A browser gets a random session, which stands for the token that the Hub gave for it. All requests only read.
+Without `HUB_SUBDOMAINS`, learners' servers share a host with it. So the page is of no origin, and no script of another
+page can read it. The secret in its forms takes the place of a cookie, which a browser would not send with them.
 """
 
-import secrets
-from collections import OrderedDict
-from collections.abc import Sequence
-from datetime import tzinfo
+from collections.abc import Mapping, Sequence
+from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any
 
-import jinja2
-from starlette.concurrency import run_in_threadpool
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 
 from commandline.errors import CommandError
 from commandline.problem_name import ProblemName
+from grader.batch.deadlines import Deadlines
 from grader.batch.hand_ins import HandIn
+from grader.batch.records import whole
+from grader.course import catalog
+from hosting import decisions
 from hosting.class_folder import ClassFolder
 from hosting.inbox import Inbox
+from hosting.lti.outbox import remedy
+from hosting.marks import Marks
 
-_SESSION, _STATE = "hand-in-session", "hand-in-state"  # cookies
-_MOST_SESSIONS = 1000
 _MOST_SHOWN = 200  # attempts
 _LOG = 3000  # characters of the last batch's
 _SHOWN = (".csv", ".html")  # of the results; the seed and the database stay where they are
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+_PAGE = f"sandbox allow-forms allow-downloads; {_POLICY}"
 # The page of a class shows names and texts of learners. As of another origin, it could do nothing with them.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; frame-ancestors 'none'"
-_SANDBOX = f"sandbox allow-scripts; {_POLICY}; script-src 'unsafe-inline'; img-src data:"
+_SANDBOX = f"sandbox allow-scripts; {_POLICY}; form-action 'none'; script-src 'unsafe-inline'; img-src data:"
 
-_PAGE = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string("""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>{{ name }}: what was handed in</title>
-<style>body { font: 16px/1.5 system-ui; margin: 2rem auto; max-width: 60rem; padding: 0 1rem }
-table { border-collapse: collapse } th, td { text-align: left; padding: 0.2rem 1rem 0.2rem 0 }
-pre { white-space: pre-wrap; background: #f4f4f4; padding: 0.5rem }</style>
-<h1>{{ name }}</h1>
-<p>{{ count }} attempts of {{ learners }} learners; {{ waiting }} not graded yet.</p>
-{% if trouble %}<p role="alert"><strong>{{ trouble }}</strong></p>
-{% endif %}
-<h2>Results</h2>
-<ul>
-{% for file in files %}<li><a href="files/{{ file }}">{{ file }}</a></li>
-{% else %}<li>None yet.</li>
-{% endfor %}
-</ul>
-<h2>Handed in last</h2>
-<table><thead><tr><th scope="col">Received</th><th scope="col">Learner</th><th scope="col">Problem</th>
-<th scope="col">State</th></tr></thead><tbody>
-{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}
-</tbody></table>
-<h2>The last lines of the gradings</h2>
-<pre>{{ log }}</pre>
-</html>
-""")
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
 
 
-class User(NamedTuple):
-    """A user of the Hub, as a token names them."""
-
-    name: str
-    is_teacher: bool = False
-
-
-class SignIn(Protocol):
-    """The way to sign in at the Hub."""
-
-    @property
-    def login_url(self) -> str:
-        """The address of the Hub that leads back with a code. A state is appended."""
-
-    async def token(self, code: str) -> str:
-        """Returns the token for a code. Raises HTTPException."""
-
-
-class Sessions:
-    """The browsers that have signed in, by the random value of their cookie."""
-
-    def __init__(self, sign_in: SignIn, prefix: str) -> None:
-        self._sign_in, self._prefix = sign_in, prefix
-        self._tokens: OrderedDict[str, str] = OrderedDict()
-
-    def token(self, request: Request) -> str:
-        """Returns the token of the Hub for a browser; empty if it has not signed in."""
-        return self._tokens.get(request.cookies.get(_SESSION, ""), "")
-
-    def begin(self, request: Request) -> Response:
-        """Sends a browser to the Hub."""
-        state = secrets.token_urlsafe(32)
-        response = RedirectResponse(f"{self._sign_in.login_url}&state={state}", 302)
-        self._set(request, response, _STATE, state)
-        return response
-
-    async def finish(self, request: Request) -> Response:
-        """Takes a browser that comes back from the Hub. Raises HTTPException unless it began here."""
-        state, code = request.query_params.get("state", ""), request.query_params.get("code", "")
-        expected = request.cookies.get(_STATE, "")
-        if not expected or not secrets.compare_digest(state.encode(), expected.encode()):
-            raise HTTPException(403, "This sign-in did not begin here. Open the page again.")
-        session = secrets.token_urlsafe(32)
-        self._tokens[session] = await self._sign_in.token(code)
-        if len(self._tokens) > _MOST_SESSIONS:
-            self._tokens.popitem(last=False)
-        response = RedirectResponse(self._prefix, 302)
-        self._set(request, response, _SESSION, session)
-        response.delete_cookie(_STATE, path=self._prefix)
-        return response
-
-    def _set(self, request: Request, response: Response, name: str, value: str) -> None:
-        forwarded = request.headers.get("x-forwarded-proto", request.url.scheme).partition(",")[0]
-        response.set_cookie(
-            name, value, path=self._prefix, httponly=True, samesite="lax", secure=forwarded == "https"
-        )  # lax: a browser comes from the Hub, and with subdomains that is another site
-
-
-async def page(of: ClassFolder, inbox: Inbox, waiting: Sequence[HandIn]) -> Response:
-    """Returns the page."""
-    return HTMLResponse(await run_in_threadpool(_rendered, of, inbox, waiting), headers=_headers(_POLICY))
+def page(
+    of: ClassFolder, inbox: Inbox, waiting: Sequence[HandIn], marks: Marks | None, **about_the_session: str
+) -> Response:
+    """Returns the page. The session's values are the `prefix` of addresses, the secret of its forms, and what is to be
+    `said`."""
+    every = inbox.all()
+    rules, troubles = Deadlines(), list[str]()
+    try:
+        rules = of.rules()
+    except CommandError as error:
+        troubles.append(str(error))
+    if marks and marks.trouble:
+        troubles.append(marks.trouble)
+    newest = sorted(every, key=lambda one: one.received, reverse=True)[:_MOST_SHOWN]
+    with of.stored() as stored:
+        results = stored.by_time() if stored else {}
+    html = _TEMPLATES.get_template("class.html").render(
+        name=of.folder.name,
+        count=len(every),
+        learners=sorted({one.learner for one in every} | set(marks.tool.enrollments.enrolled() if marks else ())),
+        waiting=len(waiting),
+        troubles=troubles,
+        marks=_marks(marks, rules) if marks else None,
+        files=_files(of),
+        problems=[ProblemName(name).label for name in sorted({one.problem for one in every})],
+        regrades=[_said(one) for one in decisions.asked_regrades(of).values()],
+        extensions=_extensions(of, rules),
+        rows=[_row(one, results, rules.timezone) for one in newest],
+        log=of.log.read_text(encoding="utf-8", errors="replace")[-_LOG:] if of.log.is_file() else "",
+        **about_the_session,
+    )
+    return HTMLResponse(html, headers=_headers(_PAGE))
 
 
 def file(of: ClassFolder, name: str) -> Response:
@@ -143,25 +96,48 @@ def _files(of: ClassFolder) -> list[str]:
     return [path.name for path in found if path.suffix in _SHOWN and path.is_file() and not path.is_symlink()]
 
 
-def _rendered(of: ClassFolder, inbox: Inbox, waiting: Sequence[HandIn]) -> str:
-    every, trouble = inbox.all(), ""
-    try:
-        zone = of.rules().timezone
-    except CommandError as error:
-        zone, trouble = None, str(error)
-    newest = sorted(every, key=lambda one: one.received, reverse=True)[:_MOST_SHOWN]
-    return _PAGE.render(
-        name=of.folder.name,
-        count=len(every),
-        learners=len({one.learner for one in every}),
-        waiting=len(waiting),
-        trouble=trouble,
-        files=_files(of),
-        rows=[_row(one, one in waiting, zone) for one in newest],
-        log=of.log.read_text(encoding="utf-8", errors="replace")[-_LOG:] if of.log.is_file() else "",
-    )
+def _marks(marks: Marks, rules: Deadlines) -> dict[str, Any]:
+    every = marks.tool.outbox.marks()
+    return {
+        "holds": rules.policy.holds_marks,
+        "sent": sum(mark.state == "sent" for mark in every),
+        "left": [
+            (
+                mark.learner, ProblemName(mark.problem).label, f"{whole(mark.points):g} of {whole(mark.maximum):g}",
+                mark.state, mark.reason, remedy(mark),
+            )
+            for mark in every
+            if mark.state != "sent"
+        ],
+        "courses": [course for course in marks.tool.enrollments.courses() if course.memberships],
+        "unknown": sorted(marks.unknown.items()),
+    }  # fmt: skip
 
 
-def _row(one: HandIn, is_waiting: bool, zone: tzinfo | None) -> tuple[str, ...]:
-    received = f"{one.received.astimezone(zone):%Y-%m-%d %H:%M:%S}"
-    return received, one.learner, ProblemName(one.problem).label, "waits" if is_waiting else "graded"
+def _said(one: decisions.Regrade) -> str:
+    return f"{one.learner or 'everybody'}, problem {ProblemName(one.problem).label}: {one.because} ({one.by})"
+
+
+def _extensions(of: ClassFolder, rules: Deadlines) -> list[tuple[str, ...]]:
+    return [
+        (learner, label or "all", str(time).removesuffix(", 0:00:00"), _due(of, learner, label))
+        for learner, own in sorted(rules.extensions.items())
+        for label, time in sorted(own.items())
+    ]
+
+
+def _due(of: ClassFolder, learner: str, label: str) -> str:
+    """Returns the date until which a learner has time; empty if that depends on the problem, or if there is none."""
+    dates = of.dates(learner)
+    due = dates.rules.due_for(dates.names, catalog.find(label).name) if label.isdecimal() else None
+    return _shown(due, dates.rules.timezone) if due else ""
+
+
+def _row(one: HandIn, results: Mapping[str, tuple[str, int, int]], zone: tzinfo) -> tuple[str, ...]:
+    verdict, score, points = results.get(one.received.isoformat(), ("", 0, 0))
+    said = f"{verdict}, {score} of {points}" if verdict else "waits"
+    return _shown(one.received, zone), one.learner, ProblemName(one.problem).label, said
+
+
+def _shown(moment: datetime, zone: tzinfo) -> str:
+    return f"{moment.astimezone(zone):%Y-%m-%d %H:%M:%S}"

@@ -4,8 +4,9 @@ A learner's late days are spent in the order of the due dates, each only where i
 same due date share them: two late days pay for everything that is due on that date and at most two days late.
 """
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from fractions import Fraction
@@ -28,13 +29,15 @@ _DURATION = re.compile(rf"(\d{{1,4}}) ({'|'.join(_UNITS)})s?")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,3})?) ?%")
 _SEVERAL = re.compile(r" and |[,;]")  # between the sections that a roster names together
 _KEYS = ("timezone", "due", "grace", "late_days", "penalty", "extensions", "closes", "excused", "hand_in")
-_KEYS_OF_A_HUB = ("attempts_a_day", "before_due", "after_due", "counts")
+_KEYS_OF_A_HUB = ("attempts_a_day", "before_due", "after_due", "counts", "send_marks")
+_KEYS_OF_AN_EXTENSION = ("learner", "problems", "time", "by", "at", "because")
 _MOST_A_DAY = 100  # attempts at one problem, unless a teacher says fewer
 _NOT_ACCEPTED = "not accepted, because it came after the problem closed"
 HUNTS = "hunts"  # the name of the sheets of hunts, in place of a problem's
 _EVERY = ""  # the key of what holds for all problems
 _OTHERS = "others"  # the learners, or sections, that are not named
-_ALL = "all"  # the problems
+ALL = "all"  # the problems
+EXTENSIONS = "extensions.yml"  # the name of a file beside that of the deadlines: a list, to which others may append
 
 Dates = Mapping[str, datetime]  # by problem label; the key "" holds for all others
 
@@ -89,12 +92,14 @@ class Policy:
             nothing.
         after_due: The same after the due date.
         best: Whether the best attempt counts, not the last.
+        holds_marks: Whether marks go to a learning platform only when a teacher sends them, not after each grading.
     """
 
     attempts_a_day: int = _MOST_A_DAY
     before_due: Reveal | None = "advice"
     after_due: Reveal | None = "advice"
     best: bool = True
+    holds_marks: bool = False
 
 
 @dataclass(frozen=True)
@@ -324,18 +329,50 @@ def _lateness(rules: Deadlines, attempt: Attempt, late: int, spent: int) -> str:
 
 
 def read(file: Path) -> Deadlines:
-    """Returns the deadlines in a YAML file. Raises UsageError, which names the line or the key."""
+    """Returns the deadlines in a YAML file, with the extensions in the file beside it, if there is one. Raises
+    UsageError, which names the line or the key."""
+    rules = _read(file, "deadlines", _deadlines)
+    more = file.with_name(EXTENSIONS)
+    return _read(more, "extensions", lambda rows: _extended(rules, rows)) if more.is_file() else rules
+
+
+def _read(file: Path, what: str, decode: Callable[[Any], Deadlines]) -> Deadlines:
     try:
         # Without a type for scalars: YAML 1.1 reads the id 0017 as 15 and 23:59 as 1439.
         table = yaml.load(file.read_text(encoding="utf-8-sig"), yaml.BaseLoader)  # noqa: S506  makes texts and lists
     except OSError as error:
-        raise UsageError(f"The deadlines {file} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"The {what} {file} cannot be read: {error.strerror}.") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"The deadlines {file} are not valid YAML: {' '.join(str(error).split())}.") from None
+        raise UsageError(f"The {what} {file} are not valid YAML: {' '.join(str(error).split())}.") from None
     try:
-        return _deadlines(table)
+        return decode(table)
     except _InvalidError as error:
         raise UsageError(f"{file}: {' '.join(str(error).split())}") from None
+
+
+def extension_line(learner: str, problems: str, time: str, **about: str) -> str:
+    """Returns a line for the file of extensions. `problems` is a list such as `01-03`, or `all`, `time` a duration.
+    Raises UsageError."""
+    row = {"learner": learner, "problems": problems, "time": time, **about}
+    try:
+        _extended(Deadlines(), [row])
+    except _InvalidError as error:
+        raise UsageError(str(error)) from None
+    return f"- {json.dumps(row, ensure_ascii=False)}\n"  # JSON is YAML
+
+
+def _extended(rules: Deadlines, rows: Any) -> Deadlines:
+    """Returns the deadlines with further extensions. Each replaces an earlier one of the learner for the problem."""
+    extensions = {learner: dict(own) for learner, own in rules.extensions.items()}
+    names = {folded(learner): learner for learner in extensions}
+    for row in rows if isinstance(rows, list) else [rows] if rows else []:
+        if not isinstance(row, dict) or not {"learner", "problems", "time"} <= row.keys() <= set(_KEYS_OF_AN_EXTENSION):
+            raise _InvalidError(f"{row} is not an extension, such as `- {{learner: bob, problems: 01, time: 2 days}}`.")
+        key = f"extension of {row['learner']}"
+        labels = {_EVERY} if row["problems"] == ALL else _labels(key, row["problems"])
+        own = extensions.setdefault(names.setdefault(folded(str(row["learner"])), str(row["learner"])), {})
+        own.update(dict.fromkeys(labels, _duration(key, row["time"])))
+    return replace(rules, extensions=extensions)
 
 
 class _InvalidError(Exception):
@@ -376,8 +413,8 @@ def _deadlines(table: Any) -> Deadlines:
         closes_in,
         own_late_days,
         {
-            learner: frozenset({_EVERY}) if value == _ALL else _labels(f"excused: {learner}", value)
-            for learner, value in _by_learner(table, "excused", f"01-03, or {_ALL}")
+            learner: frozenset({_EVERY}) if value == ALL else _labels(f"excused: {learner}", value)
+            for learner, value in _by_learner(table, "excused", f"01-03, or {ALL}")
         },
         _policy(table.get("hand_in") or {}),
     )
@@ -402,8 +439,15 @@ def _policy(table: Any) -> Policy:
     counts = table.get("counts", "best")
     if counts not in ("best", "last"):
         raise _InvalidError(f"hand_in: counts: {counts} is not best or last.")
+    sending = table.get("send_marks", "on_request" if before == "nothing" else "after_grading")
+    if sending not in ("after_grading", "on_request"):
+        raise _InvalidError(f"hand_in: send_marks: {sending} is not after_grading or on_request.")
+    if before == "nothing" and sending == "after_grading":
+        raise _InvalidError(f"hand_in: send_marks: {sending} shows marks that before_due: {before} hides.")
     by_name: dict[str, Reveal | None] = {"nothing": None, **{level: level for level in REVEALS}}
-    return Policy(min(a_day, _MOST_A_DAY), by_name[before], by_name[after], counts == "best")
+    return Policy(
+        min(a_day, _MOST_A_DAY), by_name[before], by_name[after], counts == "best", sending == "on_request"
+    )  # fmt: skip
 
 
 def _require_due_before_closing(rules: Deadlines) -> None:

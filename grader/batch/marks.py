@@ -40,8 +40,7 @@ class Grounds:
         """Returns the grounds of a batch."""
         points = {problem.name: {check.name: check.points for check in problem.checks} for problem in problems}
         return cls({
-            "seed": cache.digest([str(seed)]), "timeout": str(timeout), "rules": cache.digest([repr(rules)]),
-            "keep": "best" if best else "last",
+            "seed": cache.digest([str(seed)]), "timeout": str(timeout), **of_rules(rules, best=best),
             **{f"semantics:{problem.name}": tasks.semantics_of(problem.name) for problem in problems},
             **{f"points:{name}": json.dumps(given) for name, given in points.items()},
         })  # fmt: skip
@@ -56,6 +55,11 @@ class Grounds:
         return Causes({
             name for name, value in self.facts.items() if (earlier := store.fact(name)) is not None and earlier != value
         })  # fmt: skip
+
+
+def of_rules(rules: Deadlines | None, *, best: bool) -> dict[str, str]:
+    """Returns the facts about which attempt counts, and what it counts."""
+    return {"rules": cache.digest([repr(rules)]), "keep": "best" if best else "last"}
 
 
 SAID = {

@@ -133,6 +133,19 @@ class Results:
         rows = self._database.execute("select learner, problem, attempt, mark, verdict from marks")
         return {(learner, problem): Mark(*rest) for learner, problem, *rest in rows}
 
+    def to_send(self) -> list[tuple[str, str, float, str]]:
+        """Returns the published marks that a course system gets: the learner, the problem, the mark, and the time of
+        the submission, which is empty if nothing was submitted.
+
+        What a learner is excused from is left out, and what nobody submitted or decided.
+        """
+        rows = self._database.execute(
+            "select marks.learner, marks.problem, marks.mark, attempts.submitted from marks "
+            "join attempts using (learner, problem, attempt) left join counted using (learner, problem) "
+            "where not coalesce(counted.excused, 0) and (marks.attempt != '' or marks.mark > 0)"
+        )
+        return [tuple(row) for row in rows]
+
     def marks(self) -> dict[Slot, Mark]:
         """Returns the marks as they are now, by learner and problem."""
         rows = self._database.execute("select learner, problem, attempt, adjusted, verdict from records")
@@ -199,9 +212,17 @@ class Results:
         row = self._database.execute(f"select * from records where {OF_SLOT}", (learner, problem)).fetchone()
         return _record(row).redacted() if row else None
 
-    def times(self) -> set[str]:
-        """Returns the times of all stored submissions."""
-        return {time for (time,) in self._database.execute("select submitted from attempts where attempt != ''")}
+    def by_time(self) -> dict[str, tuple[str, int, int]]:
+        """Returns the verdict, the score and the most points of all stored submissions, by their times."""
+        rows = self._database.execute("select submitted, verdict, score, points from attempts where attempt != ''")
+        return {time: (verdict, score, points) for time, verdict, score, points in rows}
+
+    def to_regrade(self) -> set[str]:
+        """Returns the times of the stored submissions whose regrade is not done yet."""
+        rows = self._database.execute(
+            "select submitted from attempts join regrades using (learner, problem, attempt) where verdict_after is null"
+        )
+        return {time for (time,) in rows}
 
 
 def _record(row: sqlite3.Row) -> Record:

@@ -99,6 +99,10 @@ class Enrollments:
         query = "select course from enrollments where learner = ? order by course"
         return [row["course"] for row in self._database.rows(query, learner)]
 
+    def enrolled(self) -> list[str]:
+        """Returns the learners who get marks in some course."""
+        return [row["learner"] for row in self._database.rows("select distinct learner from enrollments order by 1")]
+
     def user(self, learner: str) -> str:
         """Returns a learner's id at the platform; an empty text if the learner is not known."""
         row = self._database.row("select user from learners where learner = ?", learner)

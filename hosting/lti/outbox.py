@@ -44,7 +44,7 @@ class Mark:
         problem: The problem's name.
         points: The points.
         maximum: The most points.
-        received: When the submission was received.
+        received: When the submission was received; None if there was none.
         timestamp: When the mark was made.
         state: `held` until somebody sends the marks, `waiting` for the next try, `sent`, or `failed`.
         tries: The number of tries.
@@ -58,7 +58,7 @@ class Mark:
     problem: str
     points: float
     maximum: float
-    received: datetime
+    received: datetime | None
     timestamp: datetime
     state: State
     tries: int
@@ -67,8 +67,35 @@ class Mark:
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> "Mark":
-        times = {name: datetime.fromisoformat(row[name]) for name in ("received", "timestamp")}
+        times = {name: datetime.fromisoformat(row[name]) if row[name] else None for name in ("received", "timestamp")}
         return cls(**{**dict(row), **times})
+
+
+# What a teacher does when the reason of a mark has these words.
+_REMEDIES = (
+    ("invalid_client", "The platform does not have the tool's key. Check the keyset URL, and that the key is on."),
+    ("invalid_scope", "The developer key in Canvas lacks a scope. Let Canvas read canvas.json again."),
+    ("no access to the gradebook", "Allow the tool to use the gradebook at the platform, then open a link once more."),
+    ("does not let this tool create one", "Allow column management at the platform, or add the problem to the course."),
+    ("has no column", "Add the problem to the course."),
+    ("takes no earlier mark", "Somebody entered that mark later. Send marks to replace it by this one."),
+    ("which is not one of", "Report this to the administrator of the platform."),
+    ("no longer in platforms.toml", "Ask the administrator of this server to add the platform again."),
+    (" 422 ", "The learner has left the course. Enroll them again, or do nothing."),
+    (" 404 ", "The column was deleted. Send marks to create it again."),
+)
+
+
+def remedy(mark: Mark) -> str:
+    """Returns what a teacher can do about a mark that has not arrived, as a sentence."""
+    if mark.state == "held":
+        return "Send marks when you want learners to see them."
+    if mark.state == "waiting" and not mark.reason:
+        return "Nothing to do. It is sent now."
+    found = next((said for words, said in _REMEDIES if words in mark.reason), "")
+    if mark.state == "waiting":
+        return f"{found or 'Nothing to do.'} It is tried again."
+    return found or "Remove the cause, then send marks."
 
 
 class Outbox:
@@ -80,11 +107,11 @@ class Outbox:
         self._new = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def put(self, learner: str, problem: str, points: float, received: datetime, *, hold: bool = False) -> int:
+    def put(self, learner: str, problem: str, points: float, received: datetime | None, *, hold: bool = False) -> int:
         """Stores a learner's mark for a problem, for each course from which the learner opened a link. Returns for how
         many courses it is new.
 
-        With `hold`, it is sent when somebody calls `release`.
+        With `hold`, it is sent when somebody calls `release`, or stores the same mark without it.
         """
         maximum = _assignment(problem).points
         added = 0
@@ -93,8 +120,10 @@ class Outbox:
                 slot = (course, learner, problem)
                 query = f"select * from marks where {_SLOT} order by id desc limit 1"  # noqa: S608  names of columns
                 last = database.execute(query, slot).fetchone()
-                content = (points, maximum, received.astimezone(UTC).isoformat())
+                content = (points, maximum, received.astimezone(UTC).isoformat() if received else "")
                 if last and (last["points"], last["maximum"], last["received"]) == content:
+                    if last["state"] == "held" and not hold:
+                        database.execute("update marks set state = 'waiting' where id = ?", (last["id"],))
                     continue
                 made = _after(last)
                 database.execute(f"update marks set state = 'replaced' where {_SLOT} and {_OPEN}", slot)  # noqa: S608

@@ -50,18 +50,19 @@ class Score:
         user: The user's id at the platform.
         points: The points.
         maximum: The most points; the platform scales to its own.
-        received: When the submission was received; it tells the platform which attempt this is.
+        received: When the submission was received; it tells the platform which attempt this is. None if there was none.
         timestamp: When the mark was made. A platform takes no earlier mark after a later one.
     """
 
     user: str
     points: float
     maximum: float
-    received: datetime
+    received: datetime | None
     timestamp: datetime
 
     def as_json(self) -> str:
         """Returns the score as it is sent. Both platforms drop the mark of any score that is not fully graded."""
+        submitted = self.received.isoformat(timespec="milliseconds") if self.received else ""
         return json.dumps({
             "userId": self.user,
             "scoreGiven": whole(self.points),
@@ -69,7 +70,7 @@ class Score:
             "timestamp": self.timestamp.isoformat(timespec="milliseconds"),
             "activityProgress": "Completed",
             "gradingProgress": "FullyGraded",
-            "submission": {"submittedAt": self.received.isoformat(timespec="milliseconds")},
+            **({"submission": {"submittedAt": submitted}} if submitted else {}),
             # A mark that a teacher entered in Canvas stays. Moodle locks such a mark of a link itself.
             names.CANVAS_SUBMISSION: {"prioritize_non_tool_grade": True},
         })  # fmt: skip

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import httpx2
 import jwt
@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from grader.course.selection import selected
 from grader.problem import Problem
+from hosting import forms
 from hosting.lti import claims as names
 from hosting.lti import deep_linking, registration
 from hosting.lti.database import Database
@@ -29,7 +30,6 @@ from hosting.lti.services import Services
 
 PLATFORMS, KEY, DATABASE = "platforms.toml", "key.pem", "lti.sqlite"
 _LOGIN = 600  # seconds for a platform to answer a login
-_LARGEST_FORM = 1 << 18  # bytes
 _SECONDS = 20.0  # for an answer of a platform
 _COOKIE = "gpt-kata-lti-"
 
@@ -92,7 +92,7 @@ class Tool:
     async def _login(self, request: Request) -> Response:
         """Sends the browser to the platform that began a login. What the platform must return is in the state, and in a
         cookie, so that nobody can make another's browser take their own launch."""
-        values = dict(request.query_params) if request.method == "GET" else dict(await _form(request))
+        values = dict(request.query_params) if request.method == "GET" else dict(await forms.fields(request))
         target = values.get("target_link_uri", "")
         if not self._is_own(target) and self._hub_login:
             return RedirectResponse(f"{self._hub_login}?{urlencode(values)}", 302)
@@ -119,7 +119,7 @@ class Tool:
         return response
 
     async def _launch(self, request: Request) -> Response:
-        values = dict(await _form(request))
+        values = dict(await forms.fields(request))
         try:
             launch = await self._verified(request, values)
             if launch.selection is None:
@@ -159,7 +159,7 @@ class Tool:
         return launch
 
     async def _choose(self, request: Request) -> Response:
-        values = await _form(request)
+        values = await forms.fields(request)
         chosen = [value for name, value in values if name == "problem"]
         try:
             choice = deep_linking.choose(
@@ -220,19 +220,6 @@ class Tool:
 
 def _cookie_name(nonce: str) -> str:
     return f"{_COOKIE}{nonce[:8]}"  # two tabs may log in at once
-
-
-async def _form(request: Request) -> list[tuple[str, str]]:
-    """Returns the fields of a form; none of one that is too large or not text."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _LARGEST_FORM:
-            return []
-    try:
-        return parse_qsl(body.decode("utf-8"), max_num_fields=1000)
-    except ValueError:
-        return []
 
 
 def _with_query(address: str, values: dict[str, str]) -> str:

@@ -4,18 +4,26 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
 
 import pytest
 from click.testing import Result
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.testclient import TestClient
 
+from commandline.errors import UsageError
 from grader import hand_in as client
 from grader.cli import learner
 from grader.course import catalog
 from grader.course.workspace import Workspace
+from hosting.marks import Claims
 from tests.conftest import cli_runner
 from tests.hosting.conftest import Hub
+from tests.hosting.lti.conftest import folder_for
+from tests.hosting.lti.platform import running
 
 pytestmark = pytest.mark.fast
 Spaces = Callable[[str], Workspace]
@@ -88,6 +96,13 @@ USERS = {
 }
 
 
+SIGNED_IN: dict[str, dict[str, object]] = {
+    "ada": {"name": "ada", "auth_state": {"sub": "ada"}},
+    "b/b": {"name": "b/b", "auth_state": None},
+    "hidden": {"name": "hidden"},
+}
+
+
 @pytest.fixture
 def hub_api() -> Iterator[str]:
     """The address of a server that answers as the API of the Hub does."""
@@ -98,7 +113,11 @@ def hub_api() -> Iterator[str]:
             if self.headers["Authorization"] == "token of-trouble":
                 self.send_error(503)
                 return
-            self.send_response(200 if user else 403)
+            if name := self.path.partition("/users/")[2]:
+                user = SIGNED_IN.get(unquote(name))
+                self.send_response(200 if user else 404)
+            else:
+                self.send_response(200 if user else 403)
             self.end_headers()
             self.wfile.write(json.dumps(user or {}).encode())
 
@@ -128,3 +147,43 @@ def test_the_hub_says_whose_token_it_is(hub_api: str):
         return found
 
     assert asyncio.run(ask()) == [("ada", False), ("teacher", True), None, None, None]
+
+
+def test_the_hub_says_who_signed_in_from_which_course(hub_api: str):
+    auth = pytest.importorskip("jupyterhub.services.auth")
+    from hosting.__main__ import claims
+
+    def of(token: str) -> Claims:
+        return claims(auth.HubOAuth(api_url=hub_api, api_token=token))
+
+    async def ask() -> list[object]:
+        found = [await of("of-the-service")(name) for name in ("ada", "b/b", "nobody")]
+        with pytest.raises(HTTPException, match="Give the service the scopes admin:auth_state and read:users"):
+            await of("of-the-service")("hidden")
+        with pytest.raises(HTTPException, match="The Hub does not tell this service"):
+            await of("of-trouble")("ada")
+        return found
+
+    assert asyncio.run(ask()) == [{"sub": "ada"}, None, None]
+
+
+def test_the_tool_has_the_address_that_platforms_reach(hub: Hub, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("jupyterhub.services.auth")
+    from hosting.__main__ import tool
+
+    with running("canvas") as platform:
+        folder_for(hub.of.lti, platform)
+        monkeypatch.setenv("JUPYTERHUB_PUBLIC_HUB_URL", "")
+        with pytest.raises(
+            UsageError, match=r"platforms.toml needs the address that platforms reach: set c.JupyterHub"
+        ):
+            tool(hub.of, "/services/hand-in/")
+        monkeypatch.setenv("JUPYTERHUB_PUBLIC_HUB_URL", "https://hub.example.edu/hub/")
+        with closing(tool(hub.of, "/services/hand-in/")) as made, TestClient(Starlette(routes=made.routes)) as browser:
+            link = "https://hub.example.edu/hub/user-redirect/gpt-kata/problems/01"
+            query = platform.login("17", link).partition("?")[2]
+            answer = browser.get(f"/login?{query}", follow_redirects=False)
+            assert answer.headers["location"].startswith("https://hub.example.edu/hub/lti13/oauth_login?")
+            own = platform.login("17", "https://hub.example.edu/services/hand-in/lti/launch").partition("?")[2]
+            answer = browser.get(f"/login?{own}", follow_redirects=False)
+            assert answer.headers["location"].startswith(f"{platform.url}/authorize?")

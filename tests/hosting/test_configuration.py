@@ -11,6 +11,7 @@ import yaml
 
 from grader.course import catalog
 from grader.handout import pack
+from hosting.lti import claims as names
 from tests.conftest import ROOT
 
 traitlets = pytest.importorskip("traitlets.config")
@@ -70,6 +71,78 @@ def test_the_service_is_another_user_wherever_servers_are_apart(tmp_path: Path, 
     c = configured(tmp_path, monkeypatch, WAY="users", SERVICE_USER="marks")
     assert next(one["user"] for one in c.JupyterHub.services if one["name"] == "hand-in") == "marks"
     assert (tmp_path / "hub" / "class" / "owner").read_text() == "marks"
+
+
+def configured_for_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The configuration of a hub whose learners come from the Canvas of docs/lti.md."""
+    pytest.importorskip("tornado")
+    text = (ROOT / "docs" / "lti.md").read_text(encoding="utf-8").split("```toml\n")[1].split("[moodle]")[0]
+    lti = tmp_path / "hub" / "class" / "lti"
+    lti.mkdir(parents=True)
+    (lti / "platforms.toml").write_text(text)
+    config = configured(tmp_path, monkeypatch, PUBLIC="https://hub.example.edu")
+    loaded = list[str]()
+    source = (HOSTING / "jupyterhub_lti_config.py").read_text()
+    umask = os.umask(0o077)  # which the first configuration has set
+    try:
+        known = {"get_config": lambda: config, "load_subconfig": loaded.append, "__file__": str(HOSTING / "x.py")}
+        exec(compile(source, "jupyterhub_lti_config.py", "exec"), known)
+    finally:
+        os.umask(umask)
+    assert loaded == [str(HOSTING / "jupyterhub_config.py")]
+    return config
+
+
+@pytest.fixture
+def of_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    return configured_for_a_course(tmp_path, monkeypatch)
+
+
+def test_the_hub_of_a_course_keeps_its_secrets_and_names_users_by_their_id(of_a_course: Any, tmp_path: Path):
+    c, folder = of_a_course, tmp_path / "hub"
+    assert (c.LTI13Authenticator.username_key, c.LTI13Authenticator.client_id) == ("sub", {"10000000000042"})
+    assert c.JupyterHub.public_url == "https://hub.example.edu"
+    modes = {"crypt_key": 0o600, "class": 0o700, "class/lti": 0o700, "class/lti/platforms.toml": 0o644}
+    assert {name: (folder / name).stat().st_mode & 0o777 for name in modes} == modes
+    assert c.CryptKeeper["keys"] == [(folder / "crypt_key").read_text()]
+    roles = {role["name"]: role["scopes"] for role in c.JupyterHub.load_roles}
+    assert roles.keys() == {"user", "idle-culler", "hand-in"}
+    assert roles["hand-in"] == ["admin:auth_state", "read:users"]
+
+
+def test_a_service_that_wrote_the_platforms_does_not_say_who_signs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(SystemExit, match="says who signs in, so it has to belong to the user of the hub"):
+        configured_for_a_course(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "sentence"),
+    [
+        ({}, "17", ""),
+        ({names.DEPLOYMENT: "of another school"}, "17", "The deployment 'of another school' is not known here."),
+        ({"aud": "another tool"}, "17", "The launch is for another tool."),
+        ({"sub": "aB"}, "ab", "The hub cannot have a user 'aB'"),
+        ({"sub": "18"}, "17", "The hub cannot have a user '18'"),
+    ],
+)
+def test_who_the_hub_of_a_course_lets_in(of_a_course: Any, changes: dict[str, str], name: str, sentence: str):
+    claims = {
+        "iss": "https://canvas.instructure.com", "aud": "10000000000042", "sub": "17",
+        names.DEPLOYMENT: "42:8865aa05b4b79b64a91a86042e43af5ea8ae79eb", names.VERSION: "1.3.0",
+        names.MESSAGE: names.OPENS_A_LINK, **changes,
+    }  # fmt: skip
+    authentication = {"name": name, "auth_state": claims}
+    hook = of_a_course.Authenticator.post_auth_hook
+    if sentence:
+        from tornado.web import HTTPError
+
+        with pytest.raises(HTTPError) as error:
+            hook(None, None, authentication)
+        assert error.value.status_code == 403
+        assert sentence in str(error.value)
+    else:
+        assert hook(None, None, authentication) is authentication
 
 
 def test_the_page_explains_every_setting():

@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.conftest import ROOT
+from tests.hosting.conftest import wait_until
 from tests.studio.conftest import browser  # noqa: F401  a fixture
 
 PROXY = "configurable-http-proxy"
@@ -40,11 +42,13 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which(PROXY), reason=f"needs {PROXY}: npm install --global {PROXY}"),
 ]
 
-CONFIG = f"""
+WITH_PASSWORDS = f"""
 load_subconfig({str(ROOT / "hosting" / "jupyterhub_config.py")!r})
 c.JupyterHub.authenticator_class = "shared-password"
 c.SharedPasswordAuthenticator.user_password = {PASSWORD!r}
 c.SharedPasswordAuthenticator.admin_password = {TEACHERS_PASSWORD!r}
+"""
+PORTS = f"""
 c.JupyterHub.hub_port = HUB_PORT
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:API_PORT"
 c.Spawner.environment["PYTHONPATH"] = {str(ROOT)!r}
@@ -75,7 +79,7 @@ def free_port() -> int:
 class Hub:
     """The hub while it runs, with the homes of its users in a folder that everybody may enter."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: str = WITH_PASSWORDS) -> None:
         self.folder, self.port = folder, free_port()
         accounts = [Path("/etc/passwd").read_text(), Path("/etc/group").read_text()]
         for name, uid in USERS.items():
@@ -87,7 +91,7 @@ class Hub:
             accounts[1] += f"{name}:x:{uid}:\n"
         for file, text in zip(("passwd", "group"), accounts, strict=True):
             (folder / file).write_text(text)
-        config = CONFIG.replace("HUB_PORT", str(free_port())).replace("API_PORT", str(free_port()))
+        config = (config + PORTS).replace("HUB_PORT", str(free_port())).replace("API_PORT", str(free_port()))
         (folder / "config.py").write_text(config)
         base = Path(sys.base_prefix)
         start = START.format(folder=folder, uid=USERS["ada"], python=sys.executable, base=base)
@@ -124,6 +128,15 @@ class Hub:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(SECONDS)
 
+    def kill(self) -> None:
+        """Kills the hub alone, as the kernel does when memory is short. Nobody ends its culler then but this test."""
+        below = psutil.Process(self.process.pid).children()
+        self.process.kill()
+        self.process.wait()
+        for process in below:
+            if "jupyterhub_idle_culler" in process.cmdline():
+                process.kill()
+
     def ask(self, path: str, token: str = "", method: str = "GET", body: object = None) -> tuple[int, Any]:
         """The status of an answer, and its JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
@@ -138,12 +151,14 @@ class Hub:
             return status, text
 
 
-@pytest.fixture(scope="module")
-def hub() -> Iterator[Hub]:
+@contextmanager
+def running(config: str = WITH_PASSWORDS, prepare: Callable[[Hub], None] = lambda hub: None) -> Iterator[Hub]:
+    """A hub in a folder of its own, for which something is prepared first."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o755)
-        hub = Hub(Path(name))
+        hub = Hub(Path(name), config)
         try:
+            prepare(hub)
             hub.start()
             yield hub
         finally:
@@ -151,6 +166,12 @@ def hub() -> Iterator[Hub]:
             for process in psutil.process_iter(["uids"]):  # the servers, which survive the hub
                 if process.info["uids"].real in USERS.values():
                     process.kill()
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    with running() as hub:
+        yield hub
 
 
 @pytest.fixture
@@ -270,3 +291,36 @@ def test_a_token_is_only_its_learners(hub: Hub):
     assert path.parts[-3] == "ada"
     for wrong in ("", "of-tests", token[::-1]):
         assert hub.ask(f"/services/hand-in/attempts/{'b' * 32}", wrong, "PUT", attempt)[0] == 403
+
+
+def test_a_killed_hub_costs_nobody_an_edit(hub: Hub, contexts: list[BrowserContext]):
+    page = contexts[0].new_page()
+    sign_in(hub, page, "ada")
+    editor = page.locator("#editor .cm-content")
+    editor.fill("typed = 'and saved'")
+    page.get_by_role("button", name="Save and grade").click()
+    expect(page.locator("#saved")).to_have_text("saved")
+    server = server_of("ada").pid
+    editor.fill("typed = 'when the hub was killed'")
+    hub.kill()
+    editor.fill("typed = 'while there was no hub'")
+    hub.start()
+    assert server_of("ada").pid == server
+    page.reload()
+    expect(editor).to_have_text("typed = 'while there was no hub'")
+    page.get_by_role("button", name="Hand in").click()
+    received = hub.hub_folder / "class" / "hand-ins" / "ada"  # by the service of the new hub
+    wait_until(lambda: any("no hub" in path.read_text() for path in received.glob("*/*/*.py")), SECONDS)
+    home = hub.folder / "homes/ada/attempts/p01_token_embedding.py"
+    assert home.read_text() == "typed = 'while there was no hub'"
+    # The same with the learner's server: it starts again.
+    editor.fill("typed = 'and never saved'")
+    expect(page.locator("#saved")).to_have_text("unsaved")
+    wait_until(lambda: "never saved" in page.evaluate("Object.values(localStorage).join()"))
+    hub.kill()
+    server_of("ada").kill()
+    hub.start()
+    page.goto(f"{hub.origin}/hub/user-redirect/gpt-kata/problems/01")
+    page.wait_for_url(f"{hub.origin}/user/ada/gpt-kata/~*/problems/01", timeout=SECONDS * 1000)
+    expect(editor).to_have_text("typed = 'and never saved'")
+    assert server_of("ada").pid != server

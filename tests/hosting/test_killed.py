@@ -24,7 +24,7 @@ import sys, uvicorn
 from pathlib import Path
 from hosting import app
 from hosting.class_folder import ClassFolder
-from hosting.teachers import User
+from hosting.sessions import User
 
 async def identify(token):
     return User(token)

@@ -114,6 +114,49 @@ def test_files_that_are_not_valid(tmp_path: Path, text: str, message: str):
         deadlines.read(tmp_path / "nowhere.yaml")
 
 
+MORE = """
+- {learner: Ada, problems: 01-02, time: 1 week, by: trent, at: 2026-11-01, because: ill}
+- {learner: bob, problems: all, time: 2 days}
+- {learner: ADA, problems: 02, time: 3 days}
+"""
+
+
+def test_extensions_beside_the_file_take_the_place_of_earlier_ones(tmp_path: Path):
+    path = tmp_path / "deadlines.yaml"
+    path.write_text(FILE)
+    (tmp_path / deadlines.EXTENSIONS).write_text(MORE)
+    rules = deadlines.read(path)
+    days = {
+        (name, problem): rules.extension([name], problem).days for name in ("ada", "bob") for problem in (P1, P2, P3)
+    }
+    assert list(days.values()) == [7, 3, 2, 2, 2, 2]
+    assert rules.extension(["0017"], P3).days == 7
+    (tmp_path / deadlines.EXTENSIONS).write_text("")
+    assert deadlines.read(path).extension(["ada"], P1).days == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- bob", "bob is not an extension, such as `- {learner: bob, problems: 01, time: 2 days}`."),
+        ("bob: 2 days", "{'bob': '2 days'} is not an extension"),
+        ("- {learner: bob, time: 2 days}", "is not an extension"),
+        ("- {learner: bob, problems: 01, time: 2 days, until: tomorrow}", "is not an extension"),
+        ("- {learner: bob, problems: 01, time: long}", "extension of bob: long is not a duration"),
+        ("- {learner: bob, problems: 99, time: 1 day}", "extension of bob: There is no problem '99'."),
+        ("- {learner: ", "The extensions "),
+    ],
+)
+def test_extensions_that_are_not_valid(tmp_path: Path, text: str, message: str):
+    path = tmp_path / "deadlines.yaml"
+    path.write_text(FILE)
+    (tmp_path / deadlines.EXTENSIONS).write_text(text)
+    with pytest.raises(UsageError) as error:
+        deadlines.read(path)
+    assert message in str(error.value)
+    assert deadlines.EXTENSIONS in str(error.value)
+
+
 BY_SECTION = """
 due:
   01: {A: 2026-11-02, B: 2026-11-04, others: 2026-11-09}

@@ -73,7 +73,7 @@ def test_folders_that_a_learner_made_have_no_times(tmp_path: Path):
 def test_a_policy(tmp_path: Path):
     file = tmp_path / "deadlines.yml"
     file.write_text("due: 2026-11-02\nhand_in: {attempts_a_day: 3, before_due: nothing, after_due: idea, counts: last}")
-    assert deadlines.read(file).policy == Policy(3, None, "idea", best=False)
+    assert deadlines.read(file).policy == Policy(3, None, "idea", best=False, holds_marks=True)
     file.write_text("due: 2026-11-02")
     assert deadlines.read(file).policy == Policy()
 
@@ -85,6 +85,11 @@ def test_a_policy(tmp_path: Path):
         ("hand_in: {tries: 3}", "hand_in: `tries` is not a setting"),
         ("hand_in: {attempts_a_day: few}", "hand_in: attempts_a_day: few is not a whole number, such as 3."),
         ("hand_in: {before_due: all}", "hand_in: before_due: all is not a level; the levels are nothing, verdict,"),
+        ("hand_in: {send_marks: never}", "hand_in: send_marks: never is not after_grading or on_request."),
+        (
+            "hand_in: {before_due: nothing, send_marks: after_grading}",
+            "hand_in: send_marks: after_grading shows marks that before_due: nothing hides.",
+        ),
         ("hand_in: {after_due: verdict}", "hand_in: after_due: verdict reveals less than before_due: advice."),
         ("hand_in: {counts: first}", "hand_in: counts: first is not best or last."),
     ],

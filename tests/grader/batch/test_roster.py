@@ -133,6 +133,13 @@ def test_a_roster_of_another_class_is_refused(tmp_path: Path):
     assert "'Lovelace, Ada (17)', 'Hopper, Grace (18)'. Nothing was graded." in str(error.value)
 
 
+def test_a_batch_of_a_hub_may_have_only_somebody_who_is_not_in_the_roster(tmp_path: Path):
+    """Such as a teacher who tries it. The next batch has others."""
+    intake = replace(folders(tmp_path, "teacher"), layout="hub")
+    notes = roster.enroll(read(tmp_path, CANVAS), intake).notes
+    assert notes == ["'teacher' is not in the roster, and so in no gradebook"]
+
+
 def test_an_id_is_first_of_the_most_reliable_kind(tmp_path: Path):
     """The number of one student in Canvas is the number of another one at the school."""
     rows = read(tmp_path, "Student,ID,SIS User ID\nAda,17,18\nGrace,18,19\n")

@@ -9,8 +9,8 @@ import pytest
 
 from grader.batch.gradebook import Assignment
 from grader.course import catalog
+from hosting import forms
 from hosting.lti import claims as names
-from hosting.lti import tool as tools
 from tests.hosting.lti.conftest import ONE_PLATFORM, Browser, Site, fields
 from tests.hosting.lti.platform import LearningPlatform
 
@@ -119,7 +119,7 @@ def test_a_form_that_is_too_large_is_an_empty_one(
     site: Site, browser: Browser, platform: LearningPlatform, monkeypatch: pytest.MonkeyPatch
 ):
     shown = page(site, browser, platform)
-    monkeypatch.setattr(tools, "_LARGEST_FORM", 100)
+    monkeypatch.setattr(forms, "_LARGEST", 100)
     assert choose(site, browser, shown, P01).status_code == 403
 
 
