@@ -11,8 +11,7 @@ import pytest
 from click.testing import Result
 
 from commandline.errors import UsageError
-from grader.cli.experiment import claim
-from grader.cli.task import task
+from grader.cli.task import claim, task
 from grader.course import tasks
 from grader.course.workspace import Workspace
 from grader.experiment import arms
