@@ -170,13 +170,16 @@ class ChangeReview(Attempt[Review]):
     def run(
         self, new: HandIn, workers: Workers, say: Say = lambda text: None
     ) -> tuple["ChangeReview", dict[int, Judged]]:
-        """Notes a run with its verdicts, then runs its tests, and notes what counts. Returns the review with them, and
-        what was found of each test by number of the hunk."""
-        by_verdict = {
-            each: [str(number) for number, verdict in new.verdicts.items() if verdict == each]
-            for each in (SOUND, FAULTY)
-        }
-        review, found = self.note(HANDED_IN, **by_verdict), dict[int, Judged]()
+        """Notes a run with its verdicts, then runs its tests, and notes what counts. A run that was killed continues.
+        Returns the review with them, and what was found of each test by number of the hunk."""
+        digests = [_digest(text) for text in new.tests.values()]
+        known = {digest for run in self.entries(HANDED_IN) for digest in run.names("tests")}
+        review, found = self, dict[int, Judged]()
+        if new.verdicts or not known.issuperset(digests):
+            sound, faulty = (
+                [str(number) for number, verdict in new.verdicts.items() if verdict == each] for each in (SOUND, FAULTY)
+            )
+            review = self.note(HANDED_IN, sound=sound, faulty=faulty, tests=digests)
         for number, text in new.tests.items():
             fault = self.change.faults[number]
             say(f"running the test of hunk {number}")

@@ -31,7 +31,7 @@ class Form:
     def only(self, *names: str) -> "Form":
         """Returns the form itself, which has no other key than these."""
         if other := next((name for name in self.table if name not in names), None):
-            raise UsageError(f"{self.path}: {self.name or 'it'} has no {other!r}; it has {', '.join(names)}.")
+            raise UsageError(f"{self.path}: {self.name or 'the file'} has no {other!r}; it has {', '.join(names)}.")
         return self
 
     def part(self, name: str) -> "Form":

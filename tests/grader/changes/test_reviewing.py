@@ -163,7 +163,7 @@ def test_calling_everything_sound_does_not_pay(space: Workspace, judged: list[st
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("[1\n", "is not TOML"), ('4 = "sound"\n', "has no '4'; it has 1, 2, 3"), ("1 = 1\n", "it is 1"),
+    [("[1\n", "is not TOML"), ('4 = "sound"\n', "the file has no '4'; it has 1, 2, 3"), ("1 = 1\n", "it is 1"),
      ('1 = "fine"\n', '`1` is "sound" or "faulty"; it is \'fine\'')],
 )  # fmt: skip
 def test_a_form_that_cannot_be_read_is_told_why(tmp_path: Path, text: str, said: str):
