@@ -40,6 +40,14 @@ class Filed:
         """Returns it as text for the log."""
         return json.dumps(asdict(self), sort_keys=True)
 
+    def toml(self) -> str:
+        """Returns it as the text of the file that a learner fills in."""
+        texts = {name: json.dumps(value) for name, value in vars(self).items()}
+        return (
+            f"cause = {texts['cause']}\nstep = {self.step}\n\n[prediction]\nchange = {texts['change']}\n"
+            f"quantity = {texts['quantity']}\nstep = {self.at}\ninterval = {texts['interval']}\n"
+        )
+
     @classmethod
     def loads(cls, text: str) -> "Filed":
         """Returns what `dumps` wrote."""

@@ -56,15 +56,19 @@ class Claimed(Attempt[Experiment]):
         """Where its runs are."""
         return lab_of(self.space, self.task)
 
+    @property
+    def opened(self) -> dict[str, list[float]] | None:
+        """The losses on the test stories for each arm; None before they were opened."""
+        known = self.entries(OPENED)
+        return json.loads(known[0].text("losses")) if known else None
+
     def found(self) -> Found:
         """Returns what the runs gave. Opens the test stories if they are closed: their losses are then in the log, and
         stay what they are."""
         lab = self.lab
         chosen = {name: lab.final(name) for name in ARMS}
-        known = self.entries(OPENED)
-        if known:
-            losses = json.loads(known[0].text("losses"))
-        else:
+        losses = self.opened
+        if losses is None:
             with tempfile.TemporaryDirectory() as scratch:
                 stories = Path(scratch) / "test.txt"
                 arms.write_stories(stories, lab.claim.seed(0, "test"))

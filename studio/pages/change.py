@@ -12,20 +12,17 @@ from starlette.routing import Route
 from commandline.errors import UsageError
 from grader.changes import reviewing
 from grader.changes.reviewing import FAULTY, SOUND, ChangeReview
-from grader.course import tasks
-from grader.course.workspace import Workspace
 from grader.judge.submission import MAX_SIZE
 from grader.report.markdown_html import to_html
 from grader.task import Review
-from studio.studio import Studio
-from studio.view import read_json, render
+from studio.view import read_json, render, sentences, task_at
 
 _KINDS = {"-": "removed", "+": "added", " ": "same"}
 
 
 def page(request: Request) -> Response:
     """Returns the change that is under way, or a button that draws one."""
-    space, task = _of(request)
+    space, task = task_at(request, Review)
     review = ChangeReview.under_way(space, task)
     values: dict[str, Any] = {"task": task, "current": review, "path": f"/tasks/{task.label}/change"}
     if review:
@@ -53,7 +50,7 @@ def page(request: Request) -> Response:
 
 async def begin(request: Request) -> Response:
     """Draws a change, which takes some seconds: its faults are run."""
-    space, task = _of(request)
+    space, task = task_at(request, Review)
     if not ChangeReview.under_way(space, task):
         await run_in_threadpool(reviewing.drawn, space, task)
     return Response(status_code=201)
@@ -89,26 +86,16 @@ async def hand_in(request: Request) -> Response:
     more = {
         "says": is_judged if review.ended or review.runs > before.runs else "Nothing here is new, so this was no run.",
         # Each hunk shows its own line, and a button draws the next change.
-        "lines": [line for line in told.blocks if str(line)[:5] not in ("Hunk ", "`grad")],
+        "lines": [line for line in sentences(told) if line[:5] not in ("Hunk ", "`grad")],
     }
     return JSONResponse({**told.facts, **more})
 
 
 def _under_way(request: Request) -> ChangeReview:
-    review = ChangeReview.under_way(*_of(request))
+    review = ChangeReview.under_way(*task_at(request, Review))
     if review is None:
         raise UsageError("This change has ended. Reload the page.")
     return review
-
-
-def _of(request: Request) -> tuple[Workspace, Review]:
-    """Returns the workspace, and the task that the address names. Raises HTTPException 404 if it has no changes."""
-    studio: Studio = request.app.state.studio
-    name = request.path_params["name"]
-    task = tasks.find(name) if name in tasks.names() else None
-    if not isinstance(task, Review):
-        raise HTTPException(404)
-    return studio.space, task
 
 
 routes = [

@@ -148,20 +148,20 @@ def start(space: Workspace, *words: str) -> subprocess.Popen[str]:
 
 
 def finish(space: Workspace, *words: str) -> str:
-    return start(space, *words).communicate(timeout=SECONDS)[0]
+    with start(space, *words) as process:
+        return process.communicate(timeout=SECONDS)[0]
 
 
 def killed_when(begun: Callable[[], bool], space: Workspace, *words: str) -> None:
     """Kills a command, and nothing that it started, as soon as something has begun. What it started ends, too."""
-    process = start(space, *words)
     end = time.monotonic() + SECONDS
-    while not begun():
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    below = psutil.Process(process.pid).children(recursive=True)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    with start(space, *words) as process:
+        while not begun():
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        below = psutil.Process(process.pid).children(recursive=True)
+        os.kill(process.pid, signal.SIGKILL)
     assert psutil.wait_procs(below, timeout=60)[1] == []
 
 
