@@ -24,10 +24,8 @@ from grader.course import catalog, forms, tasks
 from grader.course.attempts import Attempt, Say, write_missing
 from grader.course.scores import Told, Verbatim
 from grader.course.workspace import Workspace, digest_of
-from grader.isolation import scratch
 from grader.isolation.sandbox import ForkServer, Workers
 from grader.judge.submission import MAX_SIZE, UnreadableSubmissionError, python_text
-from grader.resident import grade_file
 from grader.task import Review
 
 SOUND, FAULTY = "sound", "faulty"
@@ -231,8 +229,8 @@ def begin(space: Workspace, task: Review, seed: str, proofs: Proofs) -> ChangeRe
 
 
 def drawn(space: Workspace, task: Review, say: Say = lambda text: None) -> ChangeReview:
-    """Begins a change by chance, with a fork server that runs its programs. Raises UsageError."""
-    with grade_file.fork_server() as workers, Proofs(workers, say) as proofs:
+    """Begins a change by chance. Runs its programs. Raises UsageError."""
+    with closing(ForkServer()) as workers, Proofs(workers, say) as proofs:
         return begin(space, task, os.urandom(4).hex(), proofs)
 
 
@@ -245,7 +243,6 @@ def hand_in(review: ChangeReview, *, give_up: bool, say: Say = lambda text: None
         # A fork server of its own, from which nothing but these workers is forked.
         with closing(ForkServer()) as workers:
             review, judged = review.run(new, workers, say)
-        scratch.leave()
     if give_up or review.is_complete:  # also if a command was killed after the last test
         review = review.close()
     idle = () if is_run or review.ended else ("Nothing in the folder is new, so this was no run.",)

@@ -117,8 +117,11 @@ def _step(
 
         return diagnosis.step(space, chosen, give_up=give_up, say=say)
     from grader.changes import reviewing
+    from grader.isolation import scratch
 
-    return reviewing.step(space, chosen, give_up=give_up, say=say)
+    told = reviewing.step(space, chosen, give_up=give_up, say=say)
+    scratch.leave()
+    return told
 
 
 def _print(chosen: Task, told: "Told", *, as_json: bool) -> None:

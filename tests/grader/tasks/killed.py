@@ -70,7 +70,7 @@ def command(words: list[str], workspace: Path, last: int) -> NoReturn:
     os.replace, files.append, arms.harness, testing.judge = written, appended, train, judge
     os.urandom = lambda size: urandom(size) if size == 8 else bytes(size)  # the same draw each time, with other ids
     Proofs.is_fault = Proofs.is_right = lambda *_: True
-    reviewing.grade_file.fork_server = reviewing.ForkServer = lambda: contextlib.nullcontext()
+    reviewing.ForkServer = lambda: None
     reviewing.closing = lambda _: contextlib.nullcontext()
     code = 1
     try:
