@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +113,9 @@ class Case(Attempt[Diagnosis]):
 
 def draw(space: Workspace, task: Diagnosis) -> Case:
     """Draws a run and notes it: with a cause that the learner has missed before, if there is one, else by chance."""
-    wanted = Case.wanted(space, task)
-    return begin(space, task, _seed(task, [name for name in task.drawn if name in wanted] or task.drawn))
+    wanted = set(Case.wanted(space, task)).intersection(task.drawn) or task.drawn
+    seeds = iter(lambda: int.from_bytes(os.urandom(4), "big") >> 1, None)
+    return begin(space, task, next(seed for seed in seeds if cause_of(task, seed).name in wanted))
 
 
 def begin(space: Workspace, task: Diagnosis, seed: int) -> Case:
@@ -145,16 +145,6 @@ def figures(run: Path) -> Lines:
     except (OSError, ValueError, KeyError, files.NotRegularFileError) as error:
         raise UsageError(f"The figures in {run} cannot be read: {error}.") from None
     return found
-
-
-def _seed(task: Diagnosis, names: Sequence[str]) -> int:
-    """Returns a seed whose run has one of these causes."""
-    return next(seed for seed in _random() if cause_of(task, seed).name in names)
-
-
-def _random() -> Iterator[int]:
-    while True:
-        yield int.from_bytes(os.urandom(4), "big") >> 1
 
 
 def _digest(run: Path) -> str:
