@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from commandline import files
-from commandline.errors import UsageError
+from commandline.errors import CommandError, UsageError
 from grader.course.attempts import Say
 from grader.experiment.claim import Arm, Claim
 from grader.isolation import child
@@ -64,7 +64,10 @@ class Lab:
         words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         runs = self.folder if folder is None else folder
         harness("train", "--quiet", "--run", planned.name, "--runs", str(runs), *words)
-        return metrics(runs / planned.name)
+        rows = metrics(runs / planned.name)
+        if not rows or rows[-1]["step"] < self.claim.arms[planned.arm].steps:
+            raise CommandError(f"{planned.name} was stopped before its last step. Repeat the command to resume it.")
+        return rows
 
     def is_done(self, planned: Planned) -> bool:
         """Whether a run is trained to its end. Raises UsageError if its folder is that of another run."""
