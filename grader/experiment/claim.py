@@ -17,6 +17,7 @@ from grader.task import Experiment, Factor
 
 CLAIM, REPORT = "claim.toml", "report.md"
 FEWEST_SEEDS = 3
+FEWEST_STEPS = 30  # the harness trains no run that is shorter than its warm-up
 EQUAL_WORK = 0.02  # how far the tokens of two arms may be apart
 ARMS = ("baseline", "new")
 _NO_SETTINGS = ("seed", "steps", "learning_rate", "data", "eval_every")  # they have a place of their own, or are given
@@ -116,7 +117,7 @@ def _arm(form: Form, task: Experiment, factor: Factor) -> Arm:
     for each in settings:
         if (key := each.partition("=")[0]) in {*_NO_SETTINGS, *factor.settings}:
             raise form.wrong("settings", f"may not hold {key}, which has its own place")
-    return Arm(value, tuple(map(float, rates)), form.whole("steps", 10, task.steps), tuple(sorted(settings)))
+    return Arm(value, tuple(map(float, rates)), form.whole("steps", FEWEST_STEPS, task.steps), tuple(sorted(settings)))
 
 
 def _are_rates(value: Any, most: int) -> bool:

@@ -224,7 +224,7 @@ def test_the_test_stories_are_opened_once(lab: Lab, monkeypatch: pytest.MonkeyPa
         (('"lower"', '"better"'), '`expects` is "lower", "higher" or "equal"'),
         (("[baseline]", "[base]"), "the file has no 'base'"),
         (("rates = [0.01, 0.02]", "rates = [2]"), "a list of 1 to 3 learning rates between 0 and 1"),
-        (("steps = 120", "steps = 900"), "`steps` of [baseline] is a number from 10 to 200"),
+        (("steps = 120", "steps = 900"), "`steps` of [baseline] is a number from 30 to 200"),
         (("steps = 120", 'steps = 120\nsettings = ["seed=1"]'), "may not hold seed"),
         (('value = "{baseline}"', 'value = "x"'), "you vary"),
         (("expects = ", "expects "), "is not TOML"),
