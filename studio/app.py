@@ -21,11 +21,24 @@ from grader.report import html_report, markdown_html
 from studio import harness_process
 from studio.guard import Front, Guard
 from studio.keys import Keys
-from studio.pages import change, class_results, course_map, lookup, open_task, practice, problem, review
+from studio.pages import (
+    change,
+    class_results,
+    course_map,
+    diagnosis,
+    experiment,
+    lookup,
+    open_task,
+    practice,
+    problem,
+    review,
+)
 from studio.view import render
 
 # Each page is a module with `routes`, and templates of its own.
-LEARNER: tuple[ModuleType, ...] = (course_map, problem, change, open_task, practice, review, lookup)
+LEARNER: tuple[ModuleType, ...] = (
+    course_map, problem, change, experiment, diagnosis, open_task, practice, review, lookup,
+)  # fmt: skip
 CLASS = (class_results,)
 if harness_process.IS_INSTALLED:
     from studio.pages import playground, run

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.convertors import Convertor, register_url_convertor
@@ -11,12 +11,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from grader.course import catalog, glossary
+from grader.course import catalog, glossary, tasks
+from grader.course.scores import Part, Told
 from grader.course.selection import selected
+from grader.course.workspace import Workspace
 from grader.problem import Problem
 from grader.report import html_report, markdown_html
+from grader.task import Task
 from studio import harness_process
 
+T = TypeVar("T", bound=Task)
 THEMES = ("light", "dark")
 
 _TEMPLATES = Environment(
@@ -69,6 +73,21 @@ def problem_at(request: Request) -> Problem:
     if name is None:
         raise HTTPException(404)
     return catalog.load(name)
+
+
+def task_at(request: Request, kind: type[T]) -> tuple[Workspace, T]:
+    """Returns the workspace, and the open task that the address names. Raises HTTPException 404 if there is none of
+    this kind."""
+    name = request.path_params["name"]
+    task = tasks.find(name) if name in tasks.names() else None
+    if not isinstance(task, kind):
+        raise HTTPException(404)
+    return request.app.state.studio.space, task
+
+
+def sentences(told: Told) -> list[str]:
+    """Returns what a step in an open task comes to, a paragraph each."""
+    return [f"{block.points}: {block.what}" if isinstance(block, Part) else str(block) for block in told.blocks]
 
 
 class _Number(Convertor[int]):

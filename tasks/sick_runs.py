@@ -217,32 +217,38 @@ class Trainer:
 
             loss, gradients = jax.value_and_grad(mean)(parameters)
             updates, state = self.optimizer.update(gradients, state, parameters)
-            updates = _scaled(updates, factors)
+            updates = scaled(updates, factors)
             norms = {
                 f"{layer}.{kind}": norm
                 for kind, tree in (("weight", parameters), ("gradient", gradients), ("update", updates))
                 for layer, norm in _norms(tree, self.config.num_layers).items()
-            } | self._largest_logits(parameters, ids_BT)
+            } | self.largest_logits(parameters, ids_BT)
             return optax.apply_updates(parameters, updates), state, loss, optax.tree.norm(gradients), norms
 
         return run
 
-    def _largest_logits(self, parameters: Parameters, ids_BT: jax.Array) -> dict[str, jax.Array]:
-        """The largest attention logit of each layer in the rows of a batch, before the softmax."""
+    def largest_logits(self, parameters: Parameters, ids_BT: jax.Array) -> dict[str, jax.Array]:
+        """The largest attention logit of each layer in the rows of a batch, before the softmax: of the queries and keys
+        that the model attends with."""
         model, found = self.model(parameters), {}
         graph, parameters_L = nnx.split(model.blocks)
         x_BTD = model.embed[ids_BT[:, :-1]]
         T = x_BTD.shape[1]
         for layer in range(self.config.num_layers):
             block: Any = nnx.merge(graph, jax.tree.map(lambda leaf, layer=layer: leaf[layer], parameters_L))
-            attn = block.attn
-            q_BTHK, k_BTHK, _ = attn._projected(block._normed("ln1", "pre", x_BTD))
-            q_BTHK, k_BTHK = (attn._rotated_from(each, 0, None, layer) for each in (q_BTHK, k_BTHK))
+            attended: list[jax.Array] = []
+
+            def attend(*given: Any, attend: Any = block.attn._attend, attended: list[Any] = attended) -> Any:
+                attended += given[-3:-1]
+                return attend(*given)
+
+            object.__setattr__(block.attn, "_attend", attend)  # of this block alone, and no part of the model
+            x_BTD, _ = block(x_BTD)
+            q_BTHK, k_BTHK = attended
             logits_BHTS = jnp.einsum("bthk,bshk->bhts", q_BTHK, k_BTHK) * q_BTHK.shape[-1] ** -0.5
             found[f"block{layer}.attention.logit"] = jnp.max(
                 jnp.where(jnp.tril(jnp.ones((T, T), bool)), jnp.abs(logits_BHTS), 0)
             )
-            x_BTD, _ = block(x_BTD)
         return found
 
     @cached_property
@@ -261,7 +267,7 @@ def _low_sum(losses_N: jax.Array) -> jax.Array:
     return total.astype(jnp.float32)
 
 
-def _scaled(updates: Parameters, factors: jax.Array) -> Parameters:
+def scaled(updates: Parameters, factors: jax.Array) -> Parameters:
     """The updates times the first factor, and those of queries and keys times the second."""
 
     def scale(path: Any, leaf: jax.Array) -> jax.Array:

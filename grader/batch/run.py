@@ -2,6 +2,7 @@
 
 import contextlib
 import multiprocessing
+import os
 import signal
 import socket
 import sys
@@ -23,6 +24,7 @@ from grader.batch.records import StoredAttempt
 from grader.batch.store import Settle, Store
 from grader.batch.tasks import Graded, Task
 from grader.course import catalog
+from grader.isolation import child
 from grader.isolation.level import Level
 from grader.isolation.sandbox import ForkServer
 from grader.judge import judge
@@ -313,7 +315,7 @@ def _begin(control: socket.socket | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    tasks.end_with_parent()
+    child.end_with(os.getppid())
     tasks.BatchGrader.control = control
 
 

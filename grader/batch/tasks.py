@@ -1,10 +1,8 @@
 """Grades one submission of a class. Runs in every process of a batch, on this machine or another."""
 
 import atexit
-import os
 import socket
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -180,15 +178,3 @@ class BatchGrader:
 # Hypothesis and the fork server are not thread-safe, and a scheduler may run several threads.
 _one_at_a_time = threading.Lock()
 _grader = cache(BatchGrader)
-
-
-def end_with_parent() -> None:
-    """Makes this process exit when its parent is gone, even if the parent was killed."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(3)
-
-    threading.Thread(target=watch, daemon=True).start()

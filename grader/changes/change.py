@@ -171,17 +171,20 @@ def _holds(lines: Lines, span: Lines) -> bool:
     return lines[0] <= span[0] <= lines[1] if span[0] == span[1] else span[0] < lines[1] and lines[0] < span[1]
 
 
-def _edits(before: str, after: str) -> list[tuple[int, int, list[str]]]:
-    """Returns the edits from one text to another: the lines that are replaced, and the new ones."""
-    one, two = before.splitlines(), after.splitlines()
-    matcher = difflib.SequenceMatcher(None, one, two, autojunk=False)
-    return [(a, b, two[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+def _edits(before: str, after: str) -> list[tuple[Lines, Lines]]:
+    """Returns the edits from one text to another: the lines that are replaced, and those of the other text."""
+    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+    return [((a, b), (c, d)) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
 
 
 def _merged(correct: str, broken: Sequence[str]) -> tuple[str, list[list[Lines]]] | None:
     """Returns the correct text with the edits of all broken ones, and the lines of each one's edits; None if two of
     them touch each other."""
-    edits = sorted((*edit, which) for which, text in enumerate(broken) for edit in _edits(correct, text))
+    edits = sorted(
+        (*old, text.splitlines()[slice(*new)], which)
+        for which, text in enumerate(broken)
+        for old, new in _edits(correct, text)
+    )
     if any(one[1] >= two[0] and one[3] != two[3] for one, two in pairwise(edits)):
         return None
     lines, done = list[str](), 0
@@ -197,12 +200,9 @@ def _merged(correct: str, broken: Sequence[str]) -> tuple[str, list[list[Lines]]
 
 def _hunks(before: str, after: str) -> Iterator[Hunk]:
     """Yields the blocks of changed lines, cut at statements so that none is long."""
-    old, new = before.splitlines(), after.splitlines()
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    new = after.splitlines()
     regions: list[tuple[int, int, int, int]] = []
-    for tag, a, b, c, d in matcher.get_opcodes():
-        if tag == "equal":
-            continue
+    for (a, b), (c, d) in _edits(before, after):
         if regions and not any(line.strip() for line in new[regions[-1][3] : c]):  # only blank lines between
             regions[-1] = (regions[-1][0], b, regions[-1][2], d)
         else:

@@ -1,9 +1,10 @@
 """Draws a change to review: files, styles and faults, by seed. What the learner overlooked before comes first."""
 
+import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 
 from commandline.errors import UsageError
@@ -43,6 +44,17 @@ class Plan:
     files: tuple[tuple[str, str, str], ...]
     faults: tuple[str, ...] = ()
     sisters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def dumps(self) -> str:
+        """Returns it as text for the log."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def loads(cls, text: str) -> "Plan":
+        """Returns what `dumps` wrote."""
+        known = json.loads(text)
+        sisters = {fault: tuple(kin) for fault, kin in known["sisters"].items()}
+        return cls(known["seed"], tuple(map(tuple, known["files"])), tuple(known["faults"]), sisters)
 
     def change(self) -> Change:
         """Returns the change. Raises UsageError if the course no longer has what it is made from."""

@@ -8,35 +8,33 @@ from grader.changes.change import Change, bases
 from grader.changes.drawing import Plan, Proofs
 from grader.changes.reviewing import descriptions
 from grader.course import catalog, imports, tasks
+from grader.course.findings import Finding, finding, of_forgeries, solution
 from grader.isolation.sandbox import Workers
 from grader.practice.hunts import Hunt
 from grader.problem import Problem
 from grader.task import Review
 
-FEWEST_FORGERIES = 3
 SEEDS = ("b", "c")  # of the changes that are drawn
-Finding = tuple[str, str]  # what was found, and a complaint about it; empty if there is none
 
 
 def verify(task: Review, workers: Workers) -> Iterator[Finding]:
     """Yields what was found, in order, for the descriptions, for changes of each problem with their faults, and for
-    each forgery. Raises CourseError."""
+    each forgery. Raises CourseError and UsageError."""
     problems = drawing.problems(task)
     texts = descriptions(task)
-    missing = [
+    missing = ", ".join(
         f"{problem.name} {style}"
         for problem in problems
         for style in bases(problem)
         if not texts.get(problem.name, {}).get(style.removesuffix(".py"))
-    ]
-    yield "each style has a description", f"no description says what becomes of {', '.join(missing)}" if missing else ""
+    )
+    complaint = f"no description says what becomes of {missing}"
+    yield finding("each style has a description", sound=not missing, complaint=complaint)
     with Proofs(workers) as proofs:
         for seed in SEEDS:
             yield from _of_change(task, drawing.draw(problems, (), seed, proofs.is_fault), proofs)
-        forgeries = tasks.forgeries(task)
-        if len(forgeries) < FEWEST_FORGERIES:
-            yield "", f"it has {len(forgeries)} forgeries, fewer than {FEWEST_FORGERIES}"
-        for path in forgeries:
+        yield from of_forgeries(task)
+        for path in tasks.forgeries(task):
             yield of_forgery(path.name, catalog.text_of(path), proofs)
 
 
@@ -44,11 +42,10 @@ def _of_change(task: Review, plan: Plan, proofs: Proofs) -> Iterator[Finding]:
     """Yields what is found about a change: its size, whether it is right without its faults, and each fault."""
     change = plan.change()
     said = f"change {plan.seed}: {change.size} lines in {len(change.hunks)} hunks, {len(change.faults)} faults"
-    fits = drawing.LEAST <= change.size <= drawing.MOST
-    yield said, "" if fits else f"{said}; it must have {drawing.LEAST} to {drawing.MOST} lines"
+    yield finding(said, sound=drawing.LEAST <= change.size <= drawing.MOST, complaint=f"{said}: too short or too long")
     for file in change.files:
-        said = f"{file.name} becomes {file.new}"
-        yield f"{said}, and passes without its faults", "" if proofs.is_right(file) else f"{said}, and does not pass"
+        said = f"{file.name} becomes {file.new}, and"
+        yield finding(f"{said} passes without its faults", sound=proofs.is_right(file), complaint=f"{said} fails")
     yield from (of_fault(task, plan, change, number, proofs) for number in change.faults)
 
 
@@ -59,13 +56,12 @@ def of_fault(task: Review, plan: Plan, change: Change, number: int, proofs: Proo
     near = [sister.broken for sister in plan.sisters_of(fault)]
     test = testing.of_text(fault.problem, f"test_{number}.py", own_test(task, fault.problem))
     judged = testing.judge(fault.problem, test, fault.broken, near, proofs.workers)
-    said = f"{fault.problem.label}, {fault.misconception.name!r}: {judged.says}"
-    return said, "" if judged.counts else said
+    return finding(f"{fault.problem.label}, {fault.misconception.name!r}: {judged.says}", sound=judged.counts)
 
 
 def own_test(task: Review, problem: Problem) -> str:
-    """Returns the task's own test of a problem, in which nothing is spared. Raises CourseError."""
-    return catalog.text_of(task.home / "solutions" / task.label / f"{problem.name}.py")
+    """Returns the task's own test of a problem, in which nothing is spared. Raises UsageError."""
+    return catalog.text_of(solution(task, f"{problem.name}.py"))
 
 
 def of_forgery(name: str, text: str, proofs: Proofs) -> Finding:
@@ -76,8 +72,8 @@ def of_forgery(name: str, text: str, proofs: Proofs) -> Finding:
     fault = next(hunt for hunt in drawing.hunts_of(problem) if hunt.misconception.name == idea)
     near = [sister.broken for sister in _sisters(fault, proofs)]
     judged = testing.judge(problem, testing.of_text(problem, name, text), fault.broken, near, proofs.workers)
-    said = f"{name}: {judged.says}"
-    return said, "" if not judged.counts and imports.constant(text, "REFUSED") in judged.says else said
+    is_refused = not judged.counts and imports.constant(text, "REFUSED") in judged.says
+    return finding(f"{name}: {judged.says}", sound=is_refused)
 
 
 def _sisters(fault: Hunt, proofs: Proofs) -> list[Hunt]:

@@ -16,7 +16,10 @@ from grader.course.selection import selected
 from grader.problem import Problem
 
 if TYPE_CHECKING:
+    from grader.course.findings import Finding
+    from grader.isolation.sandbox import Workers
     from grader.soundness import Row
+    from grader.task import Task
 
 
 @click.command()
@@ -108,18 +111,13 @@ def _printed(rows: Iterable["Row"]) -> Iterator["Row"]:
 
 def _verify_tasks(names: list[str], as_json: bool) -> int:
     """Verifies open tasks, and prints what was found. Returns the exit code."""
-    from grader.changes import soundness as of_changes
     from grader.cli.grading import fork_server
-    from grader.task import Review
-    from grader.tasks import soundness
 
     complaints: dict[str, list[str]] = {}
     with fork_server("verifying") as server:
         for name in names:
             complaints[name] = []
-            task = tasks.find(name)
-            found = of_changes.verify(task, server) if isinstance(task, Review) else soundness.verify(task, server)
-            for line, complaint in found:
+            for line, complaint in _findings(tasks.find(name), server):
                 complaints[name] += [complaint] if complaint else []
                 if not as_json:
                     click.echo(f"{'FAIL' if complaint else 'ok':5}{name}  {complaint or line}")
@@ -127,6 +125,28 @@ def _verify_tasks(names: list[str], as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"schema": 1, "sound": sound, "tasks": complaints}))
     return 0 if sound else 1
+
+
+def _findings(task: "Task", server: "Workers") -> Iterator["Finding"]:
+    """Yields what is found about a task of any kind. A file of it that is missing is a complaint, too."""
+    from grader.changes import soundness as of_changes
+    from grader.course.findings import finding
+    from grader.diagnosis import soundness as of_diagnosis
+    from grader.experiment import soundness as of_experiment
+    from grader.task import Diagnosis, Experiment, Review
+    from grader.tasks import soundness
+
+    try:
+        if isinstance(task, Experiment):
+            yield from of_experiment.verify(task, server)
+        elif isinstance(task, Diagnosis):
+            yield from of_diagnosis.verify(task, server)
+        elif isinstance(task, Review):
+            yield from of_changes.verify(task, server)
+        else:
+            yield from soundness.verify(task, server)
+    except UsageError as error:
+        yield finding(str(error), sound=False)
 
 
 def _verify_runs() -> int:

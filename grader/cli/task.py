@@ -1,8 +1,11 @@
-"""`grade task`: the score of a file for an open task."""
+"""`grade task`: what comes next in an open task, up to the score; `grade claim`, which comes first in an experiment."""
 
+import json
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,7 +13,13 @@ from commandline import terminal
 from commandline.errors import UsageError
 from commandline.progress import working
 from grader.course import tasks, workspace
-from grader.task import Diagnosis, Experiment, Review
+from grader.course.seed import read_seed
+from grader.task import Diagnosis, Experiment, Review, Task
+
+if TYPE_CHECKING:
+    from grader.course.scores import Told
+
+_COLORS = {"+": "green", "-": "red", "@": "cyan"}  # of the lines of a diff
 
 
 @click.command()
@@ -42,19 +51,31 @@ def task(
     A task in which you review a change takes no FILE. It draws a change and writes a folder with it. From then on, it
     judges the verdicts and tests that are new in the folder.
     """
-    from grader.course.seed import read_seed
+    chosen, space = tasks.find(word), workspace.find(folder)
+    secret = read_seed(seed_file) if seed_file else 0
+    if isinstance(chosen, Diagnosis | Experiment | Review):
+        if file or quick:
+            raise UsageError(f"{chosen.label} takes no file and has no --quick: it is a folder.")
+        if seed_file and not isinstance(chosen, Experiment):
+            raise UsageError(f"{chosen.label} has no --seed-file.")
+        with working(chosen.title, lines=True) as say:
+            told = _step(space, chosen, secret, give_up=give_up, say=say)
+        _print(chosen, told, as_json=as_json)
+        sys.exit(0 if told.passed else 1)
+    if give_up:
+        raise UsageError(f"{chosen.label} is scored by a file; --give-up is for changes and runs.")
+    _score_file(space, chosen, file, secret, quick=quick, as_json=as_json)
+
+
+def _score_file(
+    space: workspace.Workspace, chosen: Task, file: Path | None, secret: int, *, quick: bool, as_json: bool
+) -> None:
+    """Scores a file, or creates it from the stub. Exits."""
     from grader.isolation import scratch
     from grader.isolation.sandbox import ForkServer
     from grader.judge import submission as submission_
     from grader.tasks import grading, report
 
-    chosen, space = tasks.find(word), workspace.find(folder)
-    if isinstance(chosen, Diagnosis | Experiment | Review):
-        if file or quick:
-            raise UsageError(f"{chosen.label} takes no file and has no --quick: it is a folder.")
-        sys.exit(_next_step(space, chosen, seed_file, give_up=give_up, as_json=as_json))
-    if give_up:
-        raise UsageError(f"{chosen.label} is scored by a file; --give-up is for changes and runs.")
     if file is None and (new := space.add(chosen)):
         click.echo(f"new   {new}", err=as_json)
         terminal.echo(
@@ -62,7 +83,6 @@ def task(
         )
         return
     path = file or space.file(chosen)
-    secret = read_seed(seed_file) if seed_file else 0
     try:
         submission = submission_.read(chosen, path)
     except submission_.UnreadableSubmissionError as error:
@@ -79,32 +99,73 @@ def task(
     sys.exit(0 if score.standard else 1)
 
 
-def _next_step(
+def _step(
     space: workspace.Workspace,
     chosen: Diagnosis | Experiment | Review,
-    seed_file: Path | None,
+    secret: int,
     *,
     give_up: bool,
-    as_json: bool,
-) -> int:
-    """Does what comes next in a task without a program. Returns the exit code: 0 if the score is in a class."""
-    from grader.course.seed import read_seed
-
+    say: Callable[[str], None],
+) -> "Told":
+    """Does what comes next in a task that is a folder."""
     if isinstance(chosen, Experiment):
-        from grader.cli.experiment import experiment
+        from grader.experiment import judging as experiment
 
-        if give_up:
-            raise UsageError("An experiment has nothing to give up: its runs say what is true.")
-        return experiment(space, chosen, secret=read_seed(seed_file) if seed_file else 0, as_json=as_json)
-    if seed_file:
-        raise UsageError(f"{chosen.label} has no --seed-file.")
+        return experiment.step(space, chosen, secret=secret, give_up=give_up, say=say)
     if isinstance(chosen, Diagnosis):
-        from grader.cli.diagnosis import diagnosis
+        from grader.diagnosis import judging as diagnosis
 
-        return diagnosis(space, chosen, give_up=give_up, as_json=as_json)
-    from grader.cli.change import review_change
+        return diagnosis.step(space, chosen, give_up=give_up, say=say)
+    from grader.changes import reviewing
+    from grader.isolation import scratch
 
-    return review_change(space, chosen, give_up=give_up, as_json=as_json)
+    told = reviewing.step(space, chosen, give_up=give_up, say=say)
+    scratch.leave()
+    return told
 
 
-COMMANDS = (task,)
+def _print(chosen: Task, told: "Told", *, as_json: bool) -> None:
+    """Prints what a step came to."""
+    from grader.course.scores import Part, Verbatim
+
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "task": chosen.label, **told.facts}, ensure_ascii=False))
+        return
+    for block in told.blocks:
+        match block:
+            case Part(points, what):
+                terminal.echo(f"  {points:5}  {what}", indent=9)
+            case Verbatim():
+                for line in block.splitlines():
+                    click.echo(click.style(line, fg=_COLORS.get(line[:1])))
+            case _:
+                terminal.echo(block)
+
+
+@click.command()
+@click.argument("word", metavar="NAME")
+@click.pass_obj
+def claim(folder: str | None, word: str) -> None:
+    """Claim what you expect of an experiment, before any run.
+
+    It checks `claim.toml` in the folder of the experiment and notes it in your log. The seeds of the runs follow from
+    it, so only runs that come after it count. Flaws of the design are named: you may still change it and claim again.
+    """
+    from grader.experiment.claim import flaws
+    from grader.experiment.judging import Claimed
+
+    chosen, space = tasks.find(word), workspace.find(folder)
+    if not isinstance(chosen, Experiment):
+        raise UsageError(f"{chosen.label} is no experiment, so there is nothing to claim.")
+    lab = Claimed.make(space, chosen).lab
+    made, number = lab.claim, len(Claimed.all(space, chosen))
+    terminal.echo(f"Claim {number} of {chosen.title}: {made.digest[:8]}. {lab.factor.question}")
+    for flaw in flaws(made):
+        terminal.echo(f"  flaw  {flaw}", indent=8)
+    terminal.echo(
+        f"Seeds: {', '.join(str(made.seed(each)) for each in range(made.seeds))}. `grade task {chosen.label}` trains "
+        "the runs. You can stop it at any time; the next call continues."
+    )
+
+
+COMMANDS = (task, claim)

@@ -30,8 +30,8 @@ _LONG_AGO = "1970-01-01T00:00:00.000000Z"  # of old progress without a date
 
 # Kinds of entries. `taken` is a row of an old file, and `started` names the course and the pages that were written.
 # `scored` is the score of an open task, and `begun` says of what the learner's file is the beginning: its `form` is the
-# core after a test-out, and the whole after a reset. All other kinds belong to `grader.practice` and
-# `grader.changes`.
+# core after a test-out, and the whole after a reset. All other kinds belong to `grader.practice`, and to
+# attempts at open tasks.
 PROGRESS = ("graded", "hints", "fix", "gave up", "taken", "begun")
 WHOLE, CORE = "whole", "core"  # what is written: all of a program, or only its core
 COUNTED = "counted"

@@ -2,5 +2,5 @@
 of its own.
 
 `case.py` is one run of a learner and what the log holds of it, `form.py` the diagnosis that they file, `judging.py` the
-prediction that is put to the test, and the score.
+prediction that is put to the test, the score and what comes next.
 """

@@ -5,44 +5,32 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course.log import Entry
+from grader.course.attempts import Attempt, Say, write_missing
 from grader.course.workspace import Workspace
 from grader.diagnosis.form import FORM, MEND, Filed
 from grader.experiment import arms
 from grader.task import Cause, Diagnosis
 
-DRAWN, MADE, FILED, ENDED = "drawn", "made", "filed", "ended"
-"""The kinds of entries of the log: a run was drawn, its folder was made, a diagnosis was filed, the run is over."""
+MADE, FILED = "made", "filed"
+"""The kinds of entries of the log for a folder that was made, and for a diagnosis."""
 RUN = "run"
 FIGURES = ("metrics.jsonl", "norms.jsonl")
 _LARGEST = 1 << 24  # bytes of a file with figures
 Lines = dict[int, dict[str, Any]]  # by step
 
 
-@dataclass(frozen=True)
-class Case:
-    """A run that a learner got. Only its seed is in the log: the cause follows from it.
+class Case(Attempt[Diagnosis]):
+    """A run that a learner got. Until it ends, only its seed is in the log: the cause follows from it."""
 
-    Attributes:
-        space: The workspace.
-        task: The task.
-        number: How many runs of the task the learner has got, with this one.
-        seed: The seed of the run.
-        filed: The diagnoses of it, in order.
-    """
-
-    space: Workspace
-    task: Diagnosis
-    number: int
-    seed: int
-    filed: tuple[Filed, ...]
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self.begun.number("seed")
 
     @property
     def folder(self) -> Path:
@@ -60,6 +48,11 @@ class Case:
         return cause_of(self.task, self.seed)
 
     @property
+    def filed(self) -> list[Filed]:
+        """The diagnoses of it, in order."""
+        return [Filed.loads(each.text("diagnosis")) for each in self.entries(FILED)]
+
+    @property
     def wrong(self) -> int:
         """How many wrong causes were named."""
         return len({each.cause for each in self.filed} - {self.cause.name})
@@ -75,23 +68,24 @@ class Case:
         told = arms.harness(self.cause.name, str(self.seed), str(folder), *words, module=self.task.module)
         return int(json.loads(told)["begins"])
 
-    def make(self) -> list[Path]:
-        """Makes what is missing of the folder. Returns its new paths. Raises CommandError and UsageError."""
-        new = []
+    def make(self, say: Say = lambda text: None) -> tuple["Case", list[Path]]:
+        """Makes what is missing of the folder. Returns the case, and its new paths. Raises CommandError and
+        UsageError."""
+        case, new = self, list[Path]()
         if not self.run.exists():
+            for unfinished in self.folder.glob(".new-*"):  # of a command that was killed
+                shutil.rmtree(unfinished, ignore_errors=True)
             with files.new_folder(self.run) as unfinished:
+                say("training the run that went wrong")
                 self.train(unfinished)
-                self.space.record(MADE, self.task.label, seed=self.seed, digest=_digest(unfinished))
+                case = self.note(MADE, digest=_digest(unfinished))
             new.append(self.run)
-        form = self.folder / FORM
-        if not form.exists():
-            files.write(form, (self.task.folder / FORM).read_text(encoding="utf-8"))
-            new.append(form)
-        return new
+        form = (self.task.folder / FORM).read_text(encoding="utf-8")
+        return case, [*new, *write_missing({self.folder / FORM: form})]
 
     def lines(self) -> Lines:
         """Returns the figures of the run by step. Raises UsageError if they are not those that it wrote."""
-        made = [each for each in _entries(self.space, self.task, MADE) if each.number("seed") == self.seed]
+        made = self.entries(MADE)
         if not made or _digest(self.run) != made[-1].text("digest"):
             raise UsageError(
                 f"The figures in {self.run} are not those that the run wrote. Remove the folder, and `grade task "
@@ -110,38 +104,23 @@ class Case:
     def file(self, filed: Filed) -> "Case":
         """Notes a diagnosis in the log, before anything is run. Returns the case with it; the same one if it is there
         already."""
-        if filed in self.filed:
-            return self
-        self.space.record(FILED, self.task.label, seed=self.seed, diagnosis=filed.dumps())
-        return Case(self.space, self.task, self.number, self.seed, (*self.filed, filed))
+        return self if filed in self.filed else self.note(FILED, diagnosis=filed.dumps())
 
-    def facts(self, *, missed: bool) -> dict[str, Any]:
-        """Returns what the log says of its end: the cause, and whether the learner missed it."""
-        return {"seed": self.seed, "cause": self.cause.name, "missed": int(missed)}
-
-
-def under_way(space: Workspace, task: Diagnosis) -> Case | None:
-    """Returns the run that a learner has to find the cause of; None if there is none."""
-    drawn = [each.number("seed") for each in _entries(space, task, DRAWN)]
-    ended = {each.number("seed") for each in _entries(space, task, ENDED)}
-    if not drawn or drawn[-1] in ended:
-        return None
-    filed = [each for each in _entries(space, task, FILED) if each.number("seed") == drawn[-1]]
-    return Case(space, task, len(drawn), drawn[-1], tuple(Filed.loads(each.text("diagnosis")) for each in filed))
+    def close(self, score: int | None, *, missed: bool) -> "Case":
+        """Ends it. From then on, the log names the cause, and whether the learner missed it."""
+        return self.end(score, **{"missed" if missed else "found": [self.cause.name]})
 
 
 def draw(space: Workspace, task: Diagnosis) -> Case:
     """Draws a run and notes it: with a cause that the learner has missed before, if there is one, else by chance."""
-    last = {each.text("cause"): each.number("missed") for each in _entries(space, task, ENDED)}
-    missed = [name for name in task.drawn if last.get(name)]
-    return begin(space, task, _seed(task, missed or task.drawn))
+    wanted = set(Case.wanted(space, task)).intersection(task.drawn) or task.drawn
+    seeds = iter(lambda: int.from_bytes(os.urandom(4), "big") >> 1, None)
+    return begin(space, task, next(seed for seed in seeds if cause_of(task, seed).name in wanted))
 
 
 def begin(space: Workspace, task: Diagnosis, seed: int) -> Case:
     """Notes that a learner has got the run of a seed."""
-    number = 1 + sum(1 for _ in _entries(space, task, DRAWN))
-    space.record(DRAWN, task.label, seed=seed)
-    case = Case(space, task, number, seed, ())
+    case = Case.begin(space, task, seed=seed)
     if case.folder.exists():  # of a workspace whose log was lost
         shutil.rmtree(case.folder)
     return case
@@ -166,20 +145,6 @@ def figures(run: Path) -> Lines:
     except (OSError, ValueError, KeyError, files.NotRegularFileError) as error:
         raise UsageError(f"The figures in {run} cannot be read: {error}.") from None
     return found
-
-
-def _seed(task: Diagnosis, names: Sequence[str]) -> int:
-    """Returns a seed whose run has one of these causes."""
-    return next(seed for seed in _random() if cause_of(task, seed).name in names)
-
-
-def _random() -> Iterator[int]:
-    while True:
-        yield int.from_bytes(os.urandom(4), "big") >> 1
-
-
-def _entries(space: Workspace, task: Diagnosis, kind: str) -> Iterator[Entry]:
-    return (each for each in space.entries() if (each.kind, each.problem) == (kind, task.label))
 
 
 def _digest(run: Path) -> str:

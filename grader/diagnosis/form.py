@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from commandline.errors import UsageError
-from grader.course.forms import is_number, require_interval, require_known, table_of, wrong
+from grader.course import forms
+from grader.course.forms import is_number
 from grader.task import Diagnosis
 
 FORM = "diagnosis.toml"
@@ -39,6 +40,14 @@ class Filed:
         """Returns it as text for the log."""
         return json.dumps(asdict(self), sort_keys=True)
 
+    def toml(self) -> str:
+        """Returns it as the text of the file that a learner fills in."""
+        texts = {name: json.dumps(value) for name, value in vars(self).items()}
+        return (
+            f"cause = {texts['cause']}\nstep = {self.step}\n\n[prediction]\nchange = {texts['change']}\n"
+            f"quantity = {texts['quantity']}\nstep = {self.at}\ninterval = {texts['interval']}\n"
+        )
+
     @classmethod
     def loads(cls, text: str) -> "Filed":
         """Returns what `dumps` wrote."""
@@ -49,33 +58,16 @@ class Filed:
 def read(path: Path, task: Diagnosis) -> Filed | None:
     """Returns the diagnosis in a file; None as long as no cause is named. Raises UsageError, which says where it is not
     one."""
-    table = table_of(path, task)
-    require_known(path, table, "the diagnosis", "cause", "step", "prediction")
-    cause, names = table.get("cause"), [each.name for each in task.causes]
-    if cause == "":
+    form = forms.read(path, task).only("cause", "step", "prediction")
+    names, changes = [each.name for each in task.causes], (MEND, *task.changes)
+    cause = form.value("cause", f"is one of {', '.join(names)}", ["", *names].__contains__)
+    if not cause:
         return None
-    if cause not in names:
-        raise wrong(path, f"`cause` is one of {', '.join(names)}", cause)
-    step = table.get("step")
-    if type(step) is not int or not 0 <= step <= task.steps:
-        raise wrong(path, f"`step` is a number from 0 to {task.steps}", step)
-    prediction = table.get("prediction")
-    if not isinstance(prediction, dict):
-        raise wrong(path, "[prediction] says what will be different", prediction)
-    return _predicted(path, task, cause, step, prediction)
-
-
-def _predicted(path: Path, task: Diagnosis, cause: str, step: int, table: Mapping[str, Any]) -> Filed:
-    require_known(path, table, "[prediction]", "change", "quantity", "step", "interval")
-    change, quantity, at, interval = (table.get(name) for name in ("change", "quantity", "step", "interval"))
-    if not isinstance(change, str) or change not in (MEND, *task.changes):
-        raise wrong(path, f"`change` is {MEND} or one of {', '.join(task.changes)}", change)
-    if not isinstance(quantity, str) or not quantity:
-        raise wrong(path, "`quantity` is a name from metrics.jsonl or norms.jsonl", quantity)
-    if type(at) is not int or not 1 <= at <= task.steps:
-        raise wrong(path, f"`step` of [prediction] is a number from 1 to {task.steps}", at)
-    ends = require_interval(path, interval, "[2.1, 2.6]")
-    return Filed(cause, step, change, quantity, at, ends)
+    step = form.whole("step", 0, task.steps)
+    form = form.part("prediction").only("change", "quantity", "step", "interval")
+    change = form.value("change", f"is {MEND} or one of {', '.join(task.changes)}", changes.__contains__)
+    quantity = form.value("quantity", "is a name from metrics.jsonl or norms.jsonl", lambda it: isinstance(it, str))
+    return Filed(cause, step, change, quantity, form.whole("step", 1, task.steps), form.interval("[2.1, 2.6]"))
 
 
 def number_in(line: Mapping[str, Any], filed: Filed) -> float:

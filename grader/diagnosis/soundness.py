@@ -9,56 +9,46 @@ from pathlib import Path
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course import catalog
-from grader.course.forms import table_of
+from grader.course import forms
+from grader.course.findings import Finding, finding, of_page, of_refusal, solution
 from grader.course.workspace import Workspace
 from grader.diagnosis import judging
 from grader.diagnosis.case import Case, begin, cause_of
 from grader.diagnosis.form import FORM, Filed, number_in, read
-from grader.task import Cause, Diagnosis
+from grader.isolation.sandbox import Workers
+from grader.task import Diagnosis
 
 VISIBLE = 0.1  # of the larger number: so far apart are the run as it is and the run without the cause
-Finding = tuple[str, str]  # what was found, and a complaint about it; empty if there is none
 
 
-def verify(task: Diagnosis) -> Iterator[Finding]:
-    """Yields what was found, in order, for the page and each cause. Trains for minutes. Raises CourseError."""
-    page = catalog.page_text(task)
-    words = [FORM, *(each.name for each in task.causes), *task.changes]
-    missing = next((word for word in words if word not in page), "")
-    yield "the page shows the form, the causes and the changes", missing and f"the page does not show {missing}"
+def verify(task: Diagnosis, _: Workers) -> Iterator[Finding]:
+    """Yields what was found, in order, for the page and each cause. Trains for minutes. Raises CourseError and
+    UsageError."""
+    words = (FORM, *(each.name for each in task.causes), *task.changes)
+    yield of_page(task, "the form, the causes and the changes", words)
     for name in task.drawn:
-        path = task.home / "solutions" / task.label / f"{name}.toml"
         with tempfile.TemporaryDirectory() as scratch:
-            yield from _of_cause(task, next(each for each in task.causes if each.name == name), path, Path(scratch))
+            yield from _of_cause(Workspace(Path(scratch)), task, name)
 
 
-def _of_cause(task: Diagnosis, cause: Cause, path: Path, scratch: Path) -> Iterator[Finding]:
-    if not path.is_file():
-        yield "", f"there is no {path}"
-        return
-    table = table_of(path, task)
-    seed = table.pop("seed", None)
-    if type(seed) is not int or cause_of(task, seed) != cause:
-        yield "", f"{path}: `seed` is that of a run with another cause"
-        return
-    case = begin(Workspace(scratch), task, seed)
-    case.make()
+def _of_cause(space: Workspace, task: Diagnosis, name: str) -> Iterator[Finding]:
+    path = solution(task, f"{name}.toml")
+    seed = forms.read(path, task).whole("seed", 0, 1 << 31)
+    case, _ = begin(space, task, seed).make()
     files.write(case.folder / FORM, path.read_text(encoding="utf-8").replace(f"seed = {seed}\n", ""))
     filed = read(case.folder / FORM, task)
-    if filed is None or filed.cause != cause.name:
-        yield "", f"{path} names another cause"
-        return
+    if filed is None or {filed.cause, cause_of(task, seed).name} != {name}:
+        raise UsageError(f"{path}: `cause` or `seed` is that of another cause.")
     number = number_in(case.lines()[filed.at], filed)
     score = judging.score(case, filed, number)
-    what = f"{cause.name}, {filed.quantity} at step {filed.at}"
-    shown = f"{what}: {number:.4g} in the run as it is, and {score.truth:.4g} with {filed.change}"
-    shows = abs(score.truth - number) >= VISIBLE * max(abs(score.truth), abs(number))
-    yield shown, "" if shows else f"{shown}, which hardly shows"
-    reached = task.standard(score.value)
-    told = f"{cause.name}, the right diagnosis: {score.value} {task.unit}, {reached or 'in no class'}"
-    yield told, "" if reached else told
-    yield from _cheats(case, filed, number, score.truth)
+    value, truth = score.value or 0, float(score.facts["is"])
+    shown = f"{name}, {filed.quantity} at step {filed.at}: {number:.4g} in the run as it is, and {truth:.4g} with "
+    shows = abs(truth - number) >= VISIBLE * max(abs(truth), abs(number))
+    yield finding(f"{shown}{filed.change}", sound=shows)
+    reached = task.standard(value)
+    told = f"{name}, the right diagnosis: {value} {task.unit}, {reached or 'in no class'}"
+    yield finding(told, sound=bool(reached))
+    yield from _cheats(case, filed, number, truth)
 
 
 def _cheats(case: Case, filed: Filed, number: float, truth: float) -> Iterator[Finding]:
@@ -67,24 +57,23 @@ def _cheats(case: Case, filed: Filed, number: float, truth: float) -> Iterator[F
     wrong = case
     for other in (each.name for each in task.causes if each.name != name):
         wrong = wrong.file(replace(filed, cause=other))
-    guessed = task.standard(judging.WRONG * wrong.wrong)
-    yield f"{name}, every other cause first: {guessed or 'in no class'}", guessed and f"{name}: guessing is in a class"
+    guessed = judging.WRONG * wrong.wrong
     far = 1e6 * max(abs(number), abs(truth))
     wide = (number + 1e-9 * far, far) if truth > number else (-far, number - 1e-9 * far)
-    cost = judging.prediction_cost(wide, number, truth)
-    reached = task.standard(cost)
-    yield f"{name}, an interval that holds everything else: {cost} {task.unit}", reached and f"{name}: it is in a class"
-    yield _refused(f"{name}, an interval with the run's own number", case, replace(filed, interval=(-far, far)))
+    costs = {
+        "every other cause first": guessed,
+        "an interval that holds everything else": judging.prediction_cost(wide, number, truth),
+    }
+    for what, cost in costs.items():
+        reached = task.standard(cost)
+        yield finding(f"{name}, {what}: {cost} {task.unit}, {reached or 'in no class'}", sound=not reached)
+    everything = replace(filed, interval=(-far, far))
+    yield of_refusal(f"{name}, an interval with the run's own number", lambda: _tried(case, everything))
     path = case.run / "metrics.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     files.write(path, "".join(json.dumps({**line, "loss": line["loss"] - 0.5}) + "\n" for line in lines))
-    yield _refused(f"{name}, edited figures", case, filed)
+    yield of_refusal(f"{name}, edited figures", lambda: _tried(case, filed))
 
 
-def _refused(what: str, case: Case, filed: Filed) -> Finding:
-    """Returns the sentence that refuses a diagnosis, or a complaint if none does."""
-    try:
-        number_in(case.lines()[filed.at], filed)
-    except UsageError as error:
-        return f"{what}: {error}", ""
-    return "", f"{what} is accepted"
+def _tried(case: Case, filed: Filed) -> None:
+    number_in(case.lines()[filed.at], filed)

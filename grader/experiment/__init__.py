@@ -2,5 +2,5 @@
 processes of its own.
 
 `claim.py` is what a learner says before any run, `arms.py` the runs that the claim asks for, `report_file.py` the
-numbers and the verdict of the report, `judging.py` the evidence and the score.
+numbers and the verdict of the report, `judging.py` the evidence, the score and what comes next.
 """

@@ -2,23 +2,21 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from commandline import files
 from commandline.errors import CommandError, UsageError
+from grader.course.attempts import Say
 from grader.experiment.claim import Arm, Claim
-from grader.paths import ROOT
+from grader.isolation import child
 from grader.task import Experiment, Factor
 
 SECONDS = 1800  # for one run; a busy machine may take long
 TEST_STORIES = 300
+DONE = "done"  # the file of a run that is trained: its last metrics come before its last checkpoint
 KEPT = ("step", "loss", "gradient_norm", "learning_rate", "validation_loss")  # of a line of metrics; no times
-Say = Callable[[str], None]
 
 
 class Planned(NamedTuple):
@@ -50,11 +48,6 @@ class Lab:
     claim: Claim
     folder: Path
 
-    @classmethod
-    def within(cls, folder: Path, task: Experiment, factor: Factor, claim: Claim) -> "Lab":
-        """Returns the lab of a claim in the folder of an experiment."""
-        return cls(task, factor, claim, folder / "runs" / claim.digest[:8])
-
     def settings(self, planned: Planned, seed: int) -> dict[str, str]:
         """Returns the settings of a run by name, as the harness takes them."""
         arm: Arm = self.claim.arms[planned.arm]
@@ -71,12 +64,14 @@ class Lab:
         words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         runs = self.folder if folder is None else folder
         harness("train", "--quiet", "--run", planned.name, "--runs", str(runs), *words)
-        return metrics(runs / planned.name)
+        rows = metrics(runs / planned.name)
+        if not rows or rows[-1]["step"] < self.claim.arms[planned.arm].steps:
+            raise CommandError(f"{planned.name} was stopped before its last step. Repeat the command to resume it.")
+        return rows
 
     def is_done(self, planned: Planned) -> bool:
         """Whether a run is trained to its end. Raises UsageError if its folder is that of another run."""
-        rows = metrics(self.folder / planned.name)
-        if not rows or rows[-1]["step"] < self.claim.arms[planned.arm].steps:
+        if not (self.folder / planned.name / DONE).exists():
             return False
         self.check(planned)
         return True
@@ -102,7 +97,13 @@ class Lab:
     def rate(self, arm: str) -> float:
         """Returns the learning rate of the least validation loss with the first seed. The runs must be done."""
         rates = self.claim.arms[arm].rates
-        return min(rates, key=lambda rate: validation_loss(metrics(self.folder / Planned(arm, rate, 0).name)))
+        return min(rates, key=lambda rate: self.validation_loss(Planned(arm, rate, 0)))
+
+    def validation_loss(self, planned: Planned) -> float:
+        """Returns the last validation loss of a run; infinite if it has none, or none that is a number."""
+        rows = metrics(self.folder / planned.name)
+        seen = [row["validation_loss"] for row in rows if row.get("validation_loss") is not None]
+        return float(seen[-1]) if seen and math.isfinite(float(seen[-1])) else math.inf
 
     def final(self, arm: str) -> list[Planned]:
         """Returns the runs of an arm that its last number comes from, one for each seed."""
@@ -113,34 +114,24 @@ class Lab:
         """Returns the runs of both arms that the last numbers come from."""
         return [each for arm in self.claim.arms for each in self.final(arm)]
 
-    def run_all(self, say: Say = lambda text: None) -> None:
-        """Trains every run that is not done: first those that choose the learning rates, then the other seeds."""
-        for stage in (self.tried, self.finals):
-            planned = stage()
-            for place, each in enumerate(planned, 1):
-                if not self.is_done(each):
-                    say(f"run {place} of {len(planned)}, {each.name}")
-                    self.train(each)
+    def planned(self) -> list[Planned]:
+        """Returns all runs as far as they are known: those with the first seed choose the learning rates of the
+        others."""
+        tried = self.tried()
+        return list(dict.fromkeys([*tried, *(self.finals() if all(map(self.is_done, tried)) else [])]))
 
-    def is_whole(self) -> bool:
-        """Whether all runs are done."""
-        return all(map(self.is_done, self.tried())) and all(map(self.is_done, self.finals()))
+    def run_all(self, say: Say = lambda text: None) -> None:
+        """Trains every run that is not done."""
+        while missing := [each for each in self.planned() if not self.is_done(each)]:
+            for place, each in enumerate(missing, 1):
+                say(f"run {place} of {len(missing)}, {each.name}")
+                self.train(each)
+                files.write(self.folder / each.name / DONE, "")
 
 
 def harness(*words: str, module: str = "harness") -> str:
     """Runs a command of the harness, and returns what it prints. Raises CommandError if it fails."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", module, *words],
-            env=env, capture_output=True, text=True, check=False, timeout=SECONDS,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise CommandError(f"The harness took longer than {SECONDS} s. Try again on an idle machine.") from None
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["it stopped without a word"])[-1]
-        raise CommandError(f"The harness did not finish a run: {reason}")
-    return done.stdout
+    return child.run(module, *words, seconds=SECONDS)
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:
@@ -150,12 +141,6 @@ def metrics(run: Path) -> list[dict[str, Any]]:
         return [{name: row[name] for name in KEPT if name in row} for row in map(json.loads, lines)]
     except (OSError, ValueError, TypeError):
         return []
-
-
-def validation_loss(rows: Sequence[Mapping[str, Any]]) -> float:
-    """Returns the last validation loss of a run; infinite if it is not a number."""
-    seen = [row["validation_loss"] for row in rows if row.get("validation_loss") is not None]
-    return float(seen[-1]) if seen and math.isfinite(float(seen[-1])) else math.inf
 
 
 def write_stories(path: Path, seed: int) -> None:

@@ -3,21 +3,21 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from commandline.errors import UsageError
 from commandline.text import counted
-from grader.course.forms import is_number, require_interval, require_known, table_of, wrong
+from grader.course import forms
+from grader.course.attempts import DRAWN, record
+from grader.course.forms import Form, is_number
 from grader.course.workspace import Workspace
 from grader.task import Experiment, Factor
 
-DRAWN = "drawn"
-"""The kind of entry of the log for the factor that a learner got."""
 CLAIM, REPORT = "claim.toml", "report.md"
 FEWEST_SEEDS = 3
+FEWEST_STEPS = 30  # the harness trains no run that is shorter than its warm-up
 EQUAL_WORK = 0.02  # how far the tokens of two arms may be apart
 ARMS = ("baseline", "new")
 _NO_SETTINGS = ("seed", "steps", "learning_rate", "data", "eval_every")  # they have a place of their own, or are given
@@ -90,66 +90,45 @@ def factor_of(space: Workspace, task: Experiment) -> Factor:
     if drawn and drawn[-1] in by_name:
         return by_name[drawn[-1]]
     factor = task.factors[os.urandom(1)[0] % len(task.factors)]
-    space.record(DRAWN, task.label, factor=factor.name)
+    record(space, DRAWN, task, factor=factor.name)
     return factor
 
 
 def read(path: Path, task: Experiment, factor: Factor) -> Claim:
     """Returns the claim in a file. Raises UsageError, which says where it is not one."""
-    return _Reader(path, task, factor).claim(table_of(path, task))
+    form = forms.read(path, task).only(*ARMS, "seeds", "interval", "matters", "expects", "change_my_mind")
+    baseline, new = (_arm(form.part(name), task, factor) for name in ARMS)
+    matters = form.value("matters", "is a difference above 0, in nats per token", lambda it: is_number(it) and it > 0)
+    expects = form.value("expects", 'is "lower", "higher" or "equal"', ("lower", "higher", "equal").__contains__)
+    words = form.value("change_my_mind", "is a sentence", lambda it: isinstance(it, str) and len(it.split()) > 2)
+    seeds, interval = form.whole("seeds", 1, task.most_seeds), form.interval("[-0.10, 0.02]")
+    return Claim(baseline, new, seeds, interval, float(matters), expects, words.strip())
 
 
-@dataclass(frozen=True)
-class _Reader:
-    path: Path
-    task: Experiment
-    factor: Factor
+def _arm(form: Form, task: Experiment, factor: Factor) -> Arm:
+    form.only("value", "rates", "steps", "settings")
+    levels = (factor.baseline,) if form.name == "[baseline]" else factor.others
+    value = form.value("value", f"is {' or '.join(map(repr, levels))}: you vary {factor.name}", levels.__contains__)
+    most = task.most_rates
+    rates = form.value(
+        "rates", f"is a list of 1 to {most} learning rates between 0 and 1", lambda it: _are_rates(it, most)
+    )
+    settings = form.value("settings", 'is a list of texts such as "beta2=0.95"', _are_settings) or []
+    for each in settings:
+        if (key := each.partition("=")[0]) in {*_NO_SETTINGS, *factor.settings}:
+            raise form.wrong("settings", f"may not hold {key}, which has its own place")
+    return Arm(value, tuple(map(float, rates)), form.whole("steps", FEWEST_STEPS, task.steps), tuple(sorted(settings)))
 
-    def claim(self, table: Mapping[str, Any]) -> Claim:
-        require_known(self.path, table, "the claim", *ARMS, "seeds", "interval", "matters", "expects", "change_my_mind")
-        baseline, new = (self.arm(name, table.get(name)) for name in ARMS)
-        seeds, interval, matters, expects, words = (
-            table.get(name) for name in ("seeds", "interval", "matters", "expects", "change_my_mind")
-        )
-        if type(seeds) is not int or not 1 <= seeds <= self.task.most_seeds:
-            raise self.wrong(f"`seeds` is a number from 1 to {self.task.most_seeds}", seeds)
-        ends = require_interval(self.path, interval, "[-0.10, 0.02]")
-        if not is_number(matters) or not matters > 0:
-            raise self.wrong("`matters` is a difference above 0, in nats per token", matters)
-        if expects not in ("lower", "higher", "equal"):
-            raise self.wrong('`expects` is "lower", "higher" or "equal"', expects)
-        if not isinstance(words, str) or len(words.split()) < 3:
-            raise self.wrong("`change_my_mind` is a sentence", words)
-        return Claim(baseline, new, seeds, ends, float(matters), expects, words.strip())
 
-    def arm(self, name: str, table: Any) -> Arm:
-        if not isinstance(table, dict):
-            raise self.wrong(f"[{name}] is an arm", table)
-        require_known(self.path, table, f"[{name}]", "value", "rates", "steps", "settings")
-        value = table.get("value")
-        levels = (self.factor.baseline,) if name == "baseline" else self.factor.others
-        if value not in levels:
-            named = " or ".join(map(repr, levels))
-            raise wrong(self.path, f"`value` of [{name}] is {named}: you vary {self.factor.name}", value)
-        rates, steps, settings = (table.get(key) for key in ("rates", "steps", "settings"))
-        most = self.task.most_rates
-        are_rates = isinstance(rates, list) and all(is_number(rate) and 0 < rate < 1 for rate in rates)
-        if not isinstance(rates, list) or not are_rates or not 1 <= len(set(rates)) == len(rates) <= most:
-            raise wrong(
-                self.path, f"`rates` of [{name}] is a list of 1 to {most} learning rates between 0 and 1", rates
-            )
-        if type(steps) is not int or not 10 <= steps <= self.task.steps:
-            raise self.wrong(f"`steps` of [{name}] is a number from 10 to {self.task.steps}", steps)
-        settings = [] if settings is None else settings
-        if not isinstance(settings, list) or not all(isinstance(each, str) and "=" in each for each in settings):
-            raise self.wrong(f'`settings` of [{name}] is a list of texts such as "beta2=0.95"', settings)
-        for each in settings:
-            if (key := each.partition("=")[0]) in {*_NO_SETTINGS, *self.factor.settings}:
-                raise self.wrong(f"`settings` of [{name}] may not hold {key}, which has its own place", each)
-        return Arm(value, tuple(map(float, rates)), steps, tuple(sorted(settings)))
+def _are_rates(value: Any, most: int) -> bool:
+    if not isinstance(value, list) or not all(is_number(rate) and 0 < rate < 1 for rate in value):
+        return False
+    return 1 <= len(set(value)) == len(value) <= most
 
-    def wrong(self, rule: str, value: Any) -> UsageError:
-        return wrong(self.path, rule, value)
+
+def _are_settings(value: Any) -> bool:
+    texts = [] if value is None else value
+    return isinstance(texts, list) and all(isinstance(each, str) and "=" in each for each in texts)
 
 
 def flaws(claim: Claim) -> Iterator[str]:
@@ -168,13 +147,8 @@ def flaws(claim: Claim) -> Iterator[str]:
             f"{counted(claim.seeds, 'seed').capitalize()} cannot show how much the loss varies by chance; take "
             f"{FEWEST_SEEDS} or more."
         )
-    if len(baseline.rates) < len(new.rates):
-        yield (
-            f"The new arm tries {counted(len(new.rates), 'learning rate')}, and the baseline {len(baseline.rates)}: "
-            "who searches more finds more."
-        )
-    elif len(new.rates) < len(baseline.rates):
-        yield (
-            f"The baseline tries {counted(len(baseline.rates), 'learning rate')}, and the new arm {len(new.rates)}: "
-            "who searches more finds more."
-        )
+    tried = sorted((len(arm.rates), name) for name, arm in (("baseline", baseline), ("new arm", new)))
+    if tried[0][0] < tried[1][0]:
+        (few, poorer), (many, richer) = tried
+        rates = counted(many, "learning rate")
+        yield f"The {richer} tries {rates}, and the {poorer} {few}: who searches more finds more."

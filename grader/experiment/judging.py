@@ -1,147 +1,93 @@
-"""The evidence for an experiment, and its score: one run is repeated, and seeds that nobody knew test the interval."""
+"""A learner's experiment from the claim to the score: one run is repeated, and seeds that nobody knew are run."""
 
 import json
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from commandline import files
 from commandline.errors import UsageError
-from grader.course.log import Entry
+from commandline.text import counted
+from grader.course import forms
+from grader.course.attempts import Attempt, Say, write_missing
+from grader.course.scores import Part, Score, Told, Verbatim, begun, interval_cost
 from grader.course.workspace import Workspace
-from grader.experiment import arms
+from grader.experiment import arms, claim
 from grader.experiment.arms import Lab, Planned
-from grader.experiment.claim import ARMS, CLAIM, REPORT, Claim, factor_of, flaws, folder_of, read
+from grader.experiment.claim import ARMS, CLAIM, REPORT, factor_of, flaws, folder_of
 from grader.experiment.report_file import Found, check, filled, verdict_in, verdict_of
-from grader.task import Experiment, Factor
+from grader.task import Experiment
 
-CLAIMED, OPENED = "claimed", "opened"
-"""The kinds of entries of the log for a claim, and for test losses that were seen."""
+OPENED = "opened"
+"""The kind of entry of the log for test losses that were seen."""
 FILLED = "report_filled.md"
 SECRET_SEEDS = 2
 FLAW = 250  # points that a flaw of the design costs
-MISS = 10.0  # times the distance of the truth from an 80% interval: 2 / (1 - 0.8) (Gneiting and Raftery 2007)
-Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Score:
-    """The score of an experiment, of which less is better, and what it is made of.
+class Claimed(Attempt[Experiment]):
+    """A claim that a learner has made. The log holds its digest, and the file the rest."""
 
-    Attributes:
-        width: The width of the claimed interval, in thousandths of a nat.
-        miss: What it costs that the difference of the secret seeds is outside of it.
-        flaws: The flaws of the design.
-        truth: The mean difference of the secret seeds, in nats per token.
-        refused: Why there is no score, as a sentence; empty if there is one.
-    """
+    BEGINS = "claimed"
 
-    width: int = 0
-    miss: int = 0
-    flaws: tuple[str, ...] = ()
-    truth: float = 0.0
-    refused: str = ""
+    @classmethod
+    def make(cls, space: Workspace, task: Experiment) -> "Claimed":
+        """Returns the claim in the file, and notes it if it is new. Raises UsageError."""
+        digest = lab_of(space, task).claim.digest
+        known = [each for each in cls.all(space, task) if each.begun.text("claim") == digest]
+        return known[-1] if known else cls.begin(space, task, claim=digest)
 
-    @property
-    def value(self) -> int | None:
-        """The score; None if it was refused."""
-        return None if self.refused else self.width + self.miss + FLAW * len(self.flaws)
-
-
-@dataclass(frozen=True)
-class Bench:
-    """One experiment of a learner.
-
-    Attributes:
-        space: The workspace.
-        task: The experiment.
-    """
-
-    space: Workspace
-    task: Experiment
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the experiment."""
-        return folder_of(self.space, self.task)
-
-    @property
-    def factor(self) -> Factor:
-        """What is varied."""
-        return factor_of(self.space, self.task)
-
-    def read(self) -> Claim:
-        """Returns the claim as it stands in the file. Raises UsageError."""
-        return read(self.folder / CLAIM, self.task, self.factor)
-
-    def entries(self, kind: str) -> Iterator[Entry]:
-        """Yields the entries of the log about this experiment."""
-        return (each for each in self.space.entries() if (each.kind, each.problem) == (kind, self.task.label))
-
-    def claim(self) -> Claim:
-        """Notes the claim in the file, and returns it. Raises UsageError."""
-        claim = self.read()
-        if claim.digest not in {each.text("claim") for each in self.entries(CLAIMED)}:
-            self.space.record(CLAIMED, self.task.label, claim=claim.digest)
-        return claim
-
-    def claimed(self) -> Claim | None:
-        """Returns the claim in the file if it is the one that was made last; None if none was made. Raises UsageError
-        if it has changed since."""
-        made = [each.text("claim") for each in self.entries(CLAIMED)]
+    @classmethod
+    def find(cls, space: Workspace, task: Experiment) -> "Claimed":
+        """Returns the claim in the file. Raises UsageError if it was not made, or has changed since."""
+        path, made = folder_of(space, task) / CLAIM, cls.all(space, task)
         if not made:
-            return None
-        claim = self.read()
-        if claim.digest not in made:
+            raise UsageError(f"Fill in {path}, then `grade claim {task.label}`: the claim comes first.")
+        digest = lab_of(space, task).claim.digest
+        if digest not in [each.begun.text("claim") for each in made]:
             raise UsageError(
-                f"{self.folder / CLAIM} has changed since you claimed. `grade claim {self.task.label}` claims what it "
-                "says now; its runs begin again, because their seeds follow from the claim."
+                f"{path} has changed since you claimed. `grade claim {task.label}` claims what it says now; its runs "
+                "begin again, because their seeds follow from the claim."
             )
-        return claim
+        return cls.make(space, task)
 
-    def report(self) -> str:
-        """Returns the text of the report. Raises UsageError if it cannot be read."""
-        path = self.folder / REPORT
-        try:
-            return files.read_regular(path, 1 << 20).decode("utf-8")
-        except (OSError, files.NotRegularFileError) as error:
-            raise UsageError(f"{path} {files.why_unreadable(error)}.") from None
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{path} {files.why_no_text(error)}.") from None
+    @property
+    def lab(self) -> Lab:
+        """Where its runs are."""
+        return lab_of(self.space, self.task)
 
-    def found(self, lab: Lab) -> Found:
+    @property
+    def opened(self) -> dict[str, list[float]] | None:
+        """The losses on the test stories for each arm; None before they were opened."""
+        known = self.entries(OPENED)
+        return json.loads(known[0].text("losses")) if known else None
+
+    def found(self) -> Found:
         """Returns what the runs gave. Opens the test stories if they are closed: their losses are then in the log, and
         stay what they are."""
-        claim = lab.claim
+        lab = self.lab
         chosen = {name: lab.final(name) for name in ARMS}
-        known = [each for each in self.entries(OPENED) if each.text("claim") == claim.digest]
-        if not known:
+        losses = self.opened
+        if losses is None:
             with tempfile.TemporaryDirectory() as scratch:
                 stories = Path(scratch) / "test.txt"
-                arms.write_stories(stories, claim.seed(0, "test"))
+                arms.write_stories(stories, lab.claim.seed(0, "test"))
                 losses = {
                     name: [arms.loss_on(lab.folder, each.name, stories) for each in chosen[name]] for name in ARMS
                 }
-            self.space.record(OPENED, self.task.label, claim=claim.digest, losses=json.dumps(losses))
-        else:
-            losses = json.loads(known[0].text("losses"))
-        validation = {
-            name: [arms.validation_loss(arms.metrics(lab.folder / each.name)) for each in chosen[name]] for name in ARMS
-        }
+            self.note(OPENED, losses=json.dumps(losses))
+        validation = {name: [lab.validation_loss(each) for each in chosen[name]] for name in ARMS}
         return Found(losses, validation, {name: lab.rate(name) for name in ARMS})
 
-    def judge(self, lab: Lab, secret: int, say: Say = lambda text: None) -> Score:
+    def judge(self, secret: int, say: Say = lambda text: None) -> Score:
         """Returns the score of an experiment whose runs are done and whose report names a verdict. Writes the report
         with its numbers. Raises UsageError."""
-        text = self.report()
+        lab, text = self.lab, report(self.space, self.task)
         stated = verdict_in(text)
         check(text)  # before the test stories are opened
         say("measuring the loss on the test stories")
-        found = self.found(lab)
-        files.write(self.folder / FILLED, filled(text, found.values()))
+        found = self.found()
+        files.write(folder_of(self.space, self.task) / FILLED, filled(text, found.values()))
         follows = verdict_of(lab.claim, found)
         if stated != follows:
             low, high = found.interval or (math.nan, math.nan)
@@ -149,49 +95,105 @@ class Bench:
                 refused=f"Your report says {stated!r}. From your claim ({lab.claim.expects}, and at least "
                 f"{lab.claim.matters:g} matters) and the interval [{low:+.4f}, {high:+.4f}] follows {follows!r}."
             )
-        if refused := self._repeat(lab, secret, say):
+        if refused := _repeat(lab, secret, say):
             return Score(refused=refused)
-        truth = self._truth(lab, secret, say)
-        low, high = lab.claim.interval
-        outside = max(low - truth, truth - high, 0.0)
-        return Score(round(1000 * (high - low)), round(1000 * MISS * outside), tuple(flaws(lab.claim)), truth)
-
-    def _repeat(self, lab: Lab, secret: int, say: Say) -> str:
-        """Trains one of the runs again. Returns a sentence if it is not equal, bit for bit."""
-        runs = lab.finals()
-        chosen = runs[lab.claim.seed(secret, "repeat") % len(runs)]
-        say(f"repeating {chosen.name}")
-        with tempfile.TemporaryDirectory() as scratch:
-            again = lab.train(chosen, folder=Path(scratch))
-        if again == arms.metrics(lab.folder / chosen.name):
-            return ""
-        return (
-            f"{lab.folder / chosen.name} was trained again, and the numbers are others. Remove the folder, and it is "
-            "trained on this machine with these versions; then grade again."
+        truth = _truth(lab, secret, say)
+        width, miss = (round(1000 * cost) for cost in interval_cost(lab.claim.interval, truth))
+        told = "it holds the difference" if not miss else "the difference lies outside of it, ten times as far"
+        wrong = list(flaws(lab.claim))
+        parts = (
+            Part(width, "the width of your interval, in thousandths of a nat"),
+            Part(miss, f"{told}: {truth:+.4f} with seeds that nobody knew"),
+            *(Part(FLAW, flaw) for flaw in wrong),
         )
-
-    def _truth(self, lab: Lab, secret: int, say: Say) -> float:
-        """Returns the mean difference of runs with seeds that nobody knew."""
-        found = []
-        with tempfile.TemporaryDirectory() as scratch:
-            stories = Path(scratch) / "test.txt"
-            arms.write_stories(stories, lab.claim.seed(secret, "secret test"))
-            for number in range(SECRET_SEEDS):
-                losses = {}
-                for name in ARMS:
-                    say(f"seed {number + 1} of {SECRET_SEEDS} that nobody knew, {name}")
-                    planned = Planned(name, lab.rate(name), lab.claim.seeds + number)
-                    runs = Path(scratch) / str(number)
-                    lab.train(planned, lab.claim.seed(secret + number, "secret"), runs)
-                    losses[name] = arms.loss_on(runs, planned.name, stories)
-                found.append(losses["new"] - losses["baseline"])
-        return math.fsum(found) / len(found)
+        return Score(parts, facts={"width": width, "miss": miss, "flaws": wrong, "truth": truth})
 
 
-def table(lab: Lab) -> Sequence[tuple[str, str]]:
-    """Returns the validation loss of each run that is done, by its name, for the learner to look at."""
-    planned = lab.tried()
-    if lab.is_whole():
-        planned += [each for each in lab.finals() if each not in planned]
-    rows: list[tuple[str, Any]] = [(each.name, arms.metrics(lab.folder / each.name)) for each in planned]
-    return [(name, f"{arms.validation_loss(found):.4f}") for name, found in rows if found]
+def step(
+    space: Workspace, task: Experiment, *, secret: int = 0, give_up: bool = False, say: Say = lambda text: None
+) -> Told:
+    """Does what comes next in an experiment: writes its files, trains the runs of its claim, or scores its report.
+    Raises UsageError and CommandError."""
+    if give_up:
+        raise UsageError("An experiment has nothing to give up: its runs say what is true.")
+    factor, folder = factor_of(space, task), folder_of(space, task)
+    words = {
+        "factor": factor.name,
+        "baseline": factor.baseline,
+        "new": factor.others[0],
+        "others": " or ".join(f'"{each}"' for each in factor.others),
+        "question": factor.question,
+    }
+    texts = {folder / name: (task.folder / name).read_text(encoding="utf-8") for name in (CLAIM, REPORT)}
+    for key, value in words.items():
+        texts = {path: text.replace(f"<{key}>", value) for path, text in texts.items()}
+    if new := write_missing(texts):
+        what = f"Read `grade show {task.label}`, fill in {CLAIM}, then `grade claim {task.label}`."
+        return begun(new, f"{factor.question} {what}")
+    claimed = Claimed.find(space, task)
+    claimed.lab.run_all(say)
+    if not verdict_in(report(space, task)):
+        return _of_runs(claimed)
+    score = claimed.judge(secret, say)
+    if score.value is not None:
+        claimed.end(score.value, digest=claimed.begun.text("claim"))
+    claims = counted(len(Claimed.all(space, task)), "claim")
+    return score.told(task, f"You have made {claims} here. The report with its numbers: {folder / FILLED}")
+
+
+def lab_of(space: Workspace, task: Experiment) -> Lab:
+    """Returns the lab of the claim as it stands in the file. Raises UsageError."""
+    folder, factor = folder_of(space, task), factor_of(space, task)
+    made = claim.read(folder / CLAIM, task, factor)
+    return Lab(task, factor, made, folder / "runs" / made.digest[:8])
+
+
+def report(space: Workspace, task: Experiment) -> str:
+    """Returns the text of the report. Raises UsageError if it cannot be read."""
+    return forms.text_of(folder_of(space, task) / REPORT, task)
+
+
+def _of_runs(claimed: Claimed) -> Told:
+    """Returns the validation loss of each run, for the learner to look at."""
+    lab, path = claimed.lab, folder_of(claimed.space, claimed.task) / REPORT
+    rows = {each.name: f"{lab.validation_loss(each):.4f}" for each in lab.planned()}
+    blocks = (
+        "Validation loss, in nats per token:",
+        Verbatim("\n".join(f"  {name:28} {loss}" for name, loss in rows.items())),
+        f"All runs are done. Write {path} with a verdict, then `grade task {claimed.task.label}` opens the test "
+        "stories and scores it.",
+    )
+    return Told(blocks, {"validation": rows})
+
+
+def _repeat(lab: Lab, secret: int, say: Say) -> str:
+    """Trains one of the runs again. Returns a sentence if it is not equal, bit for bit."""
+    runs = lab.finals()
+    chosen = runs[lab.claim.seed(secret, "repeat") % len(runs)]
+    say(f"repeating {chosen.name}")
+    with tempfile.TemporaryDirectory() as scratch:
+        again = lab.train(chosen, folder=Path(scratch))
+    if again == arms.metrics(lab.folder / chosen.name):
+        return ""
+    return (
+        f"{lab.folder / chosen.name} was trained again, and the numbers are others. Remove the folder, and it is "
+        "trained on this machine with these versions; then grade again."
+    )
+
+
+def _truth(lab: Lab, secret: int, say: Say) -> float:
+    """Returns the mean difference of runs with seeds that nobody knew."""
+    found = []
+    with tempfile.TemporaryDirectory() as scratch:
+        stories = Path(scratch) / "test.txt"
+        arms.write_stories(stories, lab.claim.seed(secret, "secret test"))
+        for number in range(SECRET_SEEDS):
+            losses = {}
+            for name in ARMS:
+                say(f"seed {number + 1} of {SECRET_SEEDS} that nobody knew, {name}")
+                planned = Planned(name, lab.rate(name), lab.claim.seeds + number)
+                runs = Path(scratch) / str(number)
+                lab.train(planned, lab.claim.seed(secret + number, "secret"), runs)
+                losses[name] = arms.loss_on(runs, planned.name, stories)
+            found.append(losses["new"] - losses["baseline"])
+    return math.fsum(found) / len(found)

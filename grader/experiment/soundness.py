@@ -3,74 +3,53 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from commandline import files
-from commandline.errors import UsageError
-from grader.course import catalog
+from grader.course.attempts import DRAWN, record
+from grader.course.findings import Finding, finding, of_page, of_refusal, solution
 from grader.course.workspace import Workspace
-from grader.experiment.arms import Lab
-from grader.experiment.claim import CLAIM, DRAWN, REPORT
-from grader.experiment.judging import Bench, Score
+from grader.experiment.claim import CLAIM, REPORT, folder_of
+from grader.experiment.judging import Claimed
 from grader.experiment.report_file import VERDICTS, verdict_of
-from grader.task import Experiment
+from grader.isolation.sandbox import Workers
+from grader.task import Experiment, Factor
 
-Finding = tuple[str, str]  # what was found, and a complaint about it; empty if there is none
 
-
-def verify(task: Experiment) -> Iterator[Finding]:
-    """Yields what was found, in order, for the page and each factor. Trains for minutes. Raises CourseError."""
-    page = catalog.page_text(task)
-    missing = next((word for word in (CLAIM, REPORT, *VERDICTS) if word not in page), "")
-    yield "the page explains the claim and the report", missing and f"the page does not show {missing}"
+def verify(task: Experiment, _: Workers) -> Iterator[Finding]:
+    """Yields what was found, in order, for the page and each factor. Trains for minutes. Raises CourseError and
+    UsageError."""
+    yield of_page(task, "the claim, the report and the verdicts", (CLAIM, REPORT, *VERDICTS))
     for factor in task.factors:
         with tempfile.TemporaryDirectory() as scratch:
-            space = Workspace(Path(scratch))
-            space.record(DRAWN, task.label, factor=factor.name)
-            yield from _of_factor(Bench(space, task), task.home / "solutions" / task.label)
+            yield from _of_factor(Workspace(Path(scratch)), task, factor)
 
 
-def _of_factor(bench: Bench, shipped: Path) -> Iterator[Finding]:
-    setting, folder = bench.factor.name, bench.folder
-    path = shipped / f"{setting}.toml"
-    if not path.is_file():
-        yield "", f"there is no {path}"
-        return
+def _of_factor(space: Workspace, task: Experiment, factor: Factor) -> Iterator[Finding]:
+    record(space, DRAWN, task, factor=factor.name)
+    folder = folder_of(space, task)
     folder.mkdir(parents=True)
-    shutil.copyfile(path, folder / CLAIM)
-    report = (bench.task.folder / REPORT).read_text(encoding="utf-8")
-    lab = Lab.within(folder, bench.task, bench.factor, bench.claim())
-    lab.run_all()
-    verdict = verdict_of(lab.claim, bench.found(lab))
-    honest = f"{report}\nVerdict: {verdict}\n".replace("Verdict:\n", "")
+    shutil.copyfile(solution(task, f"{factor.name}.toml"), folder / CLAIM)
+    claimed = Claimed.make(space, task)
+    claimed.lab.run_all()
+    verdict = verdict_of(claimed.lab.claim, claimed.found())
+    template = (task.folder / REPORT).read_text(encoding="utf-8").replace("Verdict:\n", "")
+    honest = f"{template}\nVerdict: {verdict}\n"
 
-    def judged(text: str) -> Score:
+    def refused(text: str) -> str:
         files.write(folder / REPORT, text)
-        try:
-            return bench.judge(lab, 0)
-        except UsageError as error:
-            return Score(refused=str(error))
+        return Claimed.find(space, task).judge(0).refused
 
-    score = judged(honest)
-    reached = bench.task.standard(score.value) if score.value is not None else ""
-    told = f"{setting}: {verdict}, {score.value} {bench.task.unit}, {reached or 'in no class'} {score.refused}".strip()
-    yield told, "" if reached else told
-    cheats: dict[str, Callable[[], Score]] = {
-        "a typed result": lambda: judged(honest.replace("{{difference}}", "-0.5 nats")),
-        "another verdict": lambda: judged(
-            honest.replace(f"Verdict: {verdict}", f"Verdict: {next(each for each in VERDICTS if each != verdict)}")
-        ),
-        "edited numbers": lambda: _edited(lab, lambda: judged(honest)),
-    }
-    for name, cheat in cheats.items():
-        refused = cheat().refused
-        yield f"{setting}, {name}: {refused or 'it gets a score'}", "" if refused else f"{name} gets a score"
-
-
-def _edited(lab: Lab, judged: Callable[[], Score]) -> Score:
-    """Returns the score of runs whose metrics somebody changed."""
-    for path in lab.folder.glob("*/metrics.jsonl"):
+    files.write(folder / REPORT, honest)
+    score = Claimed.find(space, task).judge(0)
+    reached = score.value is not None and task.standard(score.value)
+    told = f"{factor.name}: {verdict}, {score.value} {task.unit}, {reached or 'in no class'} {score.refused}"
+    yield finding(told.strip(), sound=bool(reached))
+    other = next(each for each in VERDICTS if each != verdict)
+    yield of_refusal(f"{factor.name}, a typed result", lambda: refused(honest.replace("{{difference}}", "-0.5 nats")))
+    yield of_refusal(f"{factor.name}, another verdict", lambda: refused(f"{template}\nVerdict: {other}\n"))
+    for path in claimed.lab.folder.glob("*/metrics.jsonl"):
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         files.write(path, "".join(json.dumps({**row, "loss": row["loss"] - 0.5}) + "\n" for row in rows))
-    return judged()
+    yield of_refusal(f"{factor.name}, edited numbers", lambda: refused(honest))

@@ -9,10 +9,16 @@ from commandline.chart import Chart, Line, draw
 from grader.course import catalog, tasks
 from grader.course.tasks import Best
 from grader.report.markdown_html import to_html
-from grader.task import Review, Task
+from grader.task import Diagnosis, Experiment, Review, Task
 from studio.studio import Studio
 from studio.view import render
 
+# The further page of a task that is a folder, and what to do there.
+_SCREENS = {
+    Review: ("change", "Review a change"),
+    Diagnosis: ("diagnosis", "Look at a run that went wrong"),
+    Experiment: ("experiment", "Look at your claim and its runs"),
+}
 _LARGE, _SCALE = 1e9, {True: ("billion ", 1e9), False: ("", 1.0)}  # of scores on the axis
 
 
@@ -32,7 +38,7 @@ def page(request: Request) -> Response:
         "page": to_html(text),
         "best": best,
         "chart": _chart(task, best) if best else None,
-        "is_review": isinstance(task, Review),
+        "screen": next((screen for kind, screen in _SCREENS.items() if isinstance(task, kind)), None),
         "filename": studio.space.file(task).name,
     }
     return render(request, "open_task.html", values)

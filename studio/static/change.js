@@ -1,23 +1,13 @@
 // A change to review: verdicts and tests are written to files as they change, and judged when they are handed in.
 
-import { at, send } from "./studio.js";
+import { $, answer, begins, over, tell } from "./answers.js";
+import { send } from "./studio.js";
 
 const PAUSE = 600; // milliseconds without a key before a test is written
 
-const $ = (id) => document.getElementById(id);
 const { path, change } = JSON.parse($("state").textContent);
 
-$("begin").addEventListener("click", async () => {
-  $("begin").disabled = true;
-  $("beginning").textContent = "Drawing a change, and running its programs ...";
-  const { status, body } = await send(path, "POST");
-  if (status === 201) location.assign(at(path));
-  else {
-    $("beginning").textContent = body.error;
-    $("begin").disabled = false;
-  }
-});
-$("begin").disabled = false; // nothing listened before
+begins(path, "Drawing a change, and running its programs ...");
 
 if (change) review();
 
@@ -54,24 +44,15 @@ function review() {
   function say(found) {
     found.hunks.forEach(show);
     if (!found.ended) return;
-    const paragraphs = found.lines.map((text) => {
-      const paragraph = document.createElement("p");
-      paragraph.textContent = text;
-      return paragraph;
-    });
-    $("lines").replaceChildren(...paragraphs);
-    for (const id of ["run", "give-up"]) $(id).hidden = true;
-    $("begin-row").hidden = false;
+    tell("lines", found.lines);
+    over("run", "give-up");
   }
 
   async function run(giveUp) {
     await keepTests();
-    for (const id of ["run", "give-up"]) $(id).disabled = true;
-    $("says").textContent = giveUp ? "" : "Running your tests. Each takes half a minute or more ...";
-    const { status, body } = await send(`${path}/run`, "POST", { give_up: giveUp });
-    for (const id of ["run", "give-up"]) $(id).disabled = false;
-    $("says").textContent = body.says ?? body.error;
-    if (status === 200) say(body);
+    const meanwhile = giveUp ? "" : "Running your tests. Each takes half a minute or more ...";
+    const found = await answer(`${path}/run`, { give_up: giveUp }, ["run", "give-up"], meanwhile);
+    if (found) say(found);
   }
 
   for (const { number } of change.hunks) {

@@ -1,24 +1,13 @@
 // A hunt: the program in the editor, a line that is clicked, an idea that is chosen, and a mend that is graded.
 
-import { at, coded, send } from "./studio.js";
+import { $, answer as sent, begins, over, tell } from "./answers.js";
+import { coded } from "./studio.js";
 import { editor } from "./workbench.js";
 
-const $ = (id) => document.getElementById(id);
 const state = JSON.parse($("state").textContent);
 const path = `/practice/hunts/${state.label}`;
 
-$("begin").addEventListener("click", async () => {
-  $("begin").disabled = true;
-  $("beginning").textContent = "The program is run to see its symptom ...";
-  const { status, body } = await send(path, "POST");
-  if (status === 201) location.assign(at(path));
-  else {
-    $("beginning").textContent = body.error;
-    $("begin").disabled = false;
-  }
-});
-
-$("begin").disabled = false; // nothing listened before
+begins(path, "The program is run to see its symptom ...");
 
 if (state.text !== undefined) hunt();
 
@@ -29,9 +18,9 @@ function hunt() {
 
   async function answer(body) {
     if (ended) return;
-    const { status, body: said } = await send(`${path}/answer`, "POST", body);
-    $("says").replaceChildren(...coded(said.says ?? said.error ?? ""));
-    if (status !== 200) return;
+    const buttons = body.mend === undefined ? [] : ["mend"];
+    const said = await sent(`${path}/answer`, body, buttons, buttons.length ? "Grading ..." : "");
+    if (!said) return;
     digest = said.digest ?? digest;
     if (said.question) $("questions").append(item(said.question));
     if (said.ended) return end(said.lesson);
@@ -62,15 +51,8 @@ function hunt() {
 
   function end(lesson) {
     ended = true;
-    $("lesson").replaceChildren(
-      ...lesson.map((text) => {
-        const paragraph = document.createElement("p");
-        paragraph.append(...coded(text));
-        return paragraph;
-      }),
-    );
-    for (const id of ["question", "give-up", "mend"]) $(id).hidden = true;
-    $("begin-row").hidden = false;
+    tell("lesson", lesson);
+    over("question", "give-up", "mend");
   }
 
   $("editor").addEventListener("click", (event) => {
@@ -82,12 +64,7 @@ function hunt() {
     event.preventDefault();
     answer({ line: view.state.doc.lineAt(view.state.selection.main.head).number });
   });
-  $("mend").addEventListener("click", async () => {
-    $("says").textContent = "Grading ...";
-    $("mend").disabled = true;
-    await answer({ mend: view.state.doc.toString(), base: digest });
-    $("mend").disabled = false;
-  });
+  $("mend").addEventListener("click", () => answer({ mend: view.state.doc.toString(), base: digest }));
   $("question").addEventListener("click", () => answer({ hint: true }));
   $("give-up").addEventListener("click", () => answer({ give_up: true }));
   show(state);

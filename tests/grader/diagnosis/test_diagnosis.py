@@ -12,7 +12,7 @@ from commandline.errors import CommandError, UsageError
 from grader.cli.task import task
 from grader.course import tasks
 from grader.course.workspace import Workspace
-from grader.diagnosis.case import ENDED, FILED, Case, begin, cause_of, draw, under_way
+from grader.diagnosis.case import FILED, Case, begin, cause_of, draw
 from grader.experiment import arms
 
 pytestmark = pytest.mark.fast
@@ -41,7 +41,7 @@ class Ward:
 
     @property
     def case(self) -> Case:
-        found = under_way(self.space, self.task)
+        found = Case.under_way(self.space, self.task)
         assert found is not None
         return found
 
@@ -111,7 +111,7 @@ def test_a_right_diagnosis_is_scored(ward: Ward, trained: list[tuple[str, ...]])
     assert (found["class"], found["score"], found["was"], found["is"]) == ("gold", 24, SICK, SOUND)
     assert trained[-1][2:] == ("--figures", "--mend")
     assert tasks.best(ward.task, ward.space.entries()) == (24, "gold", (24,))
-    assert under_way(ward.space, ward.task) is None
+    assert Case.under_way(ward.space, ward.task) is None
 
 
 def test_the_report_says_what_the_cause_looks_like(ward: Ward) -> None:
@@ -123,13 +123,13 @@ def test_the_report_says_what_the_cause_looks_like(ward: Ward) -> None:
 
 
 def test_a_wrong_cause_costs_and_the_run_stays(ward: Ward, trained: list[tuple[str, ...]]) -> None:
-    wrong = ward.others[0]
+    wrong, cause = ward.others[0], ward.case.cause.name
     assert ward.judged(cause=wrong)["score"] is None
     assert len(trained) == 1  # what is not there need not be taken out
     assert ward.judged(cause=wrong, low=2.3)["score"] is None
     assert ward.case.wrong == 1  # the same cause costs once
     assert ward.judged()["score"] == 124
-    assert ward.entries(ENDED)[-1].number("missed") == 1
+    assert ward.entries(tasks.SCORED)[-1].names("missed") == (cause,)
 
 
 def test_guessing_is_in_no_class(ward: Ward) -> None:
@@ -200,9 +200,9 @@ def test_figures_that_were_edited_are_refused(ward: Ward) -> None:
         (('"loss"', '"lost"'), "no number for 'lost' at step 100. It has loss, embed.update"),
         (("step = 100", "step = 151"), "`step` of [prediction] is a number from 1 to 150; it is 151"),
         (("step = 84", "step = -1"), "`step` is a number from 0 to 150; it is -1"),
-        (('"mend"', '"learning_rate=0"'), "`change` is mend or one of clip_norm=0.1"),
-        (("[2.2, 2.8]", "[2.8, 2.2]"), "`interval` begins with its lower end"),
-        (("[prediction]", "[guess]"), "the diagnosis has no 'guess'"),
+        (('"mend"', '"learning_rate=0"'), "`change` of [prediction] is mend or one of clip_norm=0.1"),
+        (("[2.2, 2.8]", "[2.8, 2.2]"), "`interval` of [prediction] begins with its lower end"),
+        (("[prediction]", "[guess]"), "the file has no 'guess'"),
         (("quantity", "quantities"), "[prediction] has no 'quantities'"),
         (("cause = ", "cause "), "is not TOML"),
     ],

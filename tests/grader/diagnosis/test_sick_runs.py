@@ -100,6 +100,15 @@ def test_a_folder_holds_the_run_and_not_the_cause(tmp_path: Path, monkeypatch: p
     assert all(each > 0 for line in norms for name, each in line.items() if name.endswith("gradient") and name != dead)
 
 
+def test_logits_are_those_that_the_model_attends_with(data: Data) -> None:
+    """A norm of each head bounds them by the root of its width, however large queries and keys are."""
+    known = {**sick_runs.SETTINGS, "d_model": "16", "vocab_size": str(VOCABULARY), "qk_norm": "head"}
+    trainer = sick_runs.Trainer(Config().with_settings(known))
+    large = sick_runs.scaled(trainer.parts[1], np.array([1.0, 1000.0]))
+    logits = trainer.largest_logits(large, feed(data).batch(1))
+    assert all(0 < logit <= 8**0.5 + 1e-3 for logit in logits.values())
+
+
 @pytest.mark.fast
 def test_every_change_is_a_setting_of_the_harness() -> None:
     for change in sick_causes.CHANGES:

@@ -11,8 +11,7 @@ import pytest
 from click.testing import Result
 
 from commandline.errors import UsageError
-from grader.cli.experiment import claim
-from grader.cli.task import task
+from grader.cli.task import claim, task
 from grader.course import tasks
 from grader.course.workspace import Workspace
 from grader.experiment import arms
@@ -223,9 +222,9 @@ def test_the_test_stories_are_opened_once(lab: Lab, monkeypatch: pytest.MonkeyPa
         (("[-0.1, -0.05]", "[0.1, -0.05]"), "`interval` begins with its lower end"),
         (("matters = 0.03", "matters = 0"), "`matters` is a difference above 0"),
         (('"lower"', '"better"'), '`expects` is "lower", "higher" or "equal"'),
-        (("[baseline]", "[base]"), "the claim has no 'base'"),
+        (("[baseline]", "[base]"), "the file has no 'base'"),
         (("rates = [0.01, 0.02]", "rates = [2]"), "a list of 1 to 3 learning rates between 0 and 1"),
-        (("steps = 120", "steps = 900"), "`steps` of [baseline] is a number from 10 to 200"),
+        (("steps = 120", "steps = 900"), "`steps` of [baseline] is a number from 30 to 200"),
         (("steps = 120", 'steps = 120\nsettings = ["seed=1"]'), "may not hold seed"),
         (('value = "{baseline}"', 'value = "x"'), "you vary"),
         (("expects = ", "expects "), "is not TOML"),

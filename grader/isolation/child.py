@@ -1,0 +1,48 @@
+"""Programs that a command waits for, which end with it, also if it is killed: what they have locked is free at once.
+
+`python -m grader.isolation.child PID MODULE WORD...` runs a module that ends with the process of this id.
+"""
+
+import os
+import runpy
+import subprocess
+import sys
+import threading
+import time
+
+from commandline.errors import CommandError
+from grader.paths import ROOT
+
+_PAUSE = 0.1  # seconds between two looks
+
+
+def run(module: str, *words: str, seconds: float) -> str:
+    """Runs a module with these words, and returns what it prints. Raises CommandError if it fails or takes longer."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    command = [sys.executable, "-m", "grader.isolation.child", str(os.getpid()), module, *words]
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise CommandError(f"The harness took longer than {seconds:g} s. Try again on an idle machine.") from None
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["it stopped without a word"])[-1]
+        raise CommandError(f"The harness did not finish a run: {reason}")
+    return done.stdout
+
+
+def end_with(parent: int) -> None:
+    """Makes this process exit when its parent, which has this process id, is gone."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PAUSE)
+        os._exit(3)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    end_with(int(sys.argv[1]))
+    module = sys.argv[2]
+    sys.argv[1:3] = []
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
