@@ -18,9 +18,17 @@ from grader.hand_in import Outbox, Service
 from hosting import app
 from hosting.class_folder import ClassFolder
 from hosting.teachers import User
+from tests.conftest import ROOT
 
+RIGHT = (ROOT / "solutions" / "p01_token_embedding.py").read_text()
 PREFIX = "/services/hand-in/"
 USERS = {f"token-of-{name}": User(name, name == "teacher") for name in ("ada", "bob", "teacher")}
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
 
 
 async def identify(token: str) -> User | None:
@@ -42,9 +50,7 @@ class Hub:
     def __init__(self, folder: Path) -> None:
         self.of = ClassFolder(folder)
         self.options: tuple[str, ...] = ()
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            self.port = sock.getsockname()[1]
+        self.port = free_port()
 
     def start(self) -> None:
         self.app = app.application(self.of, identify, SignIn(), PREFIX, self.options)

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT
-from tests.hosting.test_hub import RIGHT, free_port
+from tests.hosting.conftest import RIGHT, free_port
 
 PREFIX = "/user/ada/"
 STUDIO = f"{PREFIX}gpt-kata"
@@ -105,9 +105,11 @@ class Server:
 
     def ask(self, path: str, method: str = "GET", body: str | None = None, **headers: str) -> http.client.HTTPResponse:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
-        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, {"Connection": "close", **sent})
         answer = connection.getresponse()
-        answer.text = answer.read().decode() if not path.endswith("/events") else ""
+        if not path.endswith("/events"):
+            answer.text = answer.read().decode()
         return answer
 
 
@@ -140,9 +142,13 @@ class Browser:
         return self.ask(f"{PREFIX}oauth_callback?code={code or f'code-of-{self.user}'}&state={state}", **PAGE)
 
     def sign_in(self, path: str = f"{STUDIO}/problems/01") -> str:
-        """Returns the address of the page, with the part that is new at each start."""
+        """Opens a page, through the Hub."""
         answer = self.come_back(self.begin(path))
         assert (answer.status, answer.headers["Location"]) == (302, path), answer.text
+        return self.open(path)
+
+    def open(self, path: str) -> str:
+        """Follows a link to a page, once signed in. Returns its address, with the part that is new at each start."""
         return re.search(r'url=([^"]+)"', self.ask(path, **PAGE).text)[1]
 
 
@@ -165,7 +171,7 @@ def test_a_learner_and_a_teacher_are_let_in(server: Server):
         browser = Browser(server, user)
         page = browser.sign_in(f"{STUDIO}/problems/01?page=whole")
         assert re.fullmatch(rf"{STUDIO}/~[^/]+/problems/01\?page=whole", page)
-        assert "Token embedding" in browser.ask(page).text
+        assert "Save and grade" in browser.ask(page).text
         assert browser.ask(PREFIX, **PAGE).headers["Location"] == f"{STUDIO}/"
     assert server.hub.exchanges[0] == {
         "client_id": "jupyterhub-user-ada", "client_secret": "of-the-server", "grant_type": "authorization_code",
@@ -263,14 +269,16 @@ def test_it_has_no_other_processes_while_nobody_grades(server: Server):
     ada = Browser(server, "ada")
     ada.ask(ada.sign_in(f"{STUDIO}/"))  # the map
     until(lambda: processes() == 0)
-    page = ada.sign_in()
+    page = ada.open(f"{STUDIO}/problems/01")
     ada.ask(page)
     until(lambda: processes() == 1)  # the fork server
     base = json.loads(ada.ask(f"{page}/file").text)["digest"]
     events = server.ask(f"{page}/events", Cookie="; ".join(f"{name}={value}" for name, value in ada.cookies.items()))
     saved = ada.ask(f"{page}/file", "PUT", {"text": RIGHT, "base": base}, Origin=f"http://127.0.0.1:{server.port}")
     assert saved.status == 200
-    line = next(line for line in events if line.startswith(b"data:") and b'"verdict": "PASS"' in line and b"html" in line)
+    line = next(
+        line for line in events if line.startswith(b"data:") and b'"verdict": "PASS"' in line and b"html" in line
+    )
     assert json.loads(line.removeprefix(b"data:"))["verdict"] == "PASS"
     events.close()
     until(lambda: processes() == 0)
