@@ -26,7 +26,7 @@ from studio.history import History
 from studio.plays import Plays
 from studio.trials import Trials
 
-_LOOK = 5.0  # seconds between two looks whether there is nothing to do
+_LOOK = 1.0  # seconds between two looks whether there is nothing to do
 IDLE = "GPT_KATA_IDLE"  # the environment variable; see `_idle_seconds`
 _DEBOUNCE, _STEP = 200, 50  # milliseconds; an editor may write a file in several steps
 
@@ -76,7 +76,7 @@ class Studio:
     async def _rest(self, idle: float) -> None:
         """Ends the fork server when nothing was graded or opened for so many seconds."""
         while True:
-            await asyncio.sleep(min(idle, _LOOK))
+            await asyncio.sleep(_LOOK)
             if self.grading.resident.idle_seconds >= idle:
                 await asyncio.to_thread(self.grading.resident.rest)
 
