@@ -2,10 +2,9 @@
 
     python benchmarks/hosted_class.py [SERVERS] [--smoke] [--write]
 
-The servers are those that a hub starts, beside a small Hub of the tests. Together they get the saves of 200 learners,
-each of whom saves every two minutes: first while the fork servers run, then after a pause in which they have ended. The
-computing time is that of the whole machine, so it must be idle otherwise. Then a class hands in at the same second, and
-once more while the service is killed and started again.
+The servers start as from a hub, beside a small Hub of the tests. They get the saves of 200 learners, one in two
+minutes from each: while the fork servers run, and after a pause in which they have ended. The computing time is that of
+the whole machine. Then a class hands in at the same second, and again while the service is killed and restarted.
 """
 
 import contextlib
@@ -34,10 +33,8 @@ from tests.hosting.conftest import PREFIX, RIGHT, free_port
 from tests.hosting.learner_server import STUDIO, Browser, Server
 from tests.hosting.test_killed import SERVICE
 
-LEARNERS, INTERVAL = 200, 120.0  # who save, and the seconds between two saves of one
-HAND_INS = 20
+LEARNERS, INTERVAL, HAND_INS = 200, 120.0, 20  # who save, seconds between two saves of one, and who hand in
 SAVED, HANDED_IN = catalog.find("04"), catalog.find("01")
-PAGE = f"{STUDIO}/problems/{SAVED.label}"
 LONG, SHORT = "60", "0.02"  # minutes until a fork server ends
 
 
@@ -54,7 +51,7 @@ class Learner:
 
     def open(self) -> None:
         """Opens the problem and saves it once."""
-        self.page = self.browser.open(PAGE)
+        self.page = self.browser.open(f"{STUDIO}/problems/{SAVED.label}")
         self.browser.ask(self.page)
         self.save()
 

@@ -36,6 +36,10 @@ class FakeHub(ThreadingHTTPServer):
         self.signed_out, self.is_down = set[str](), False
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+
 
 class Requests(BaseHTTPRequestHandler):
     server: FakeHub
@@ -96,8 +100,7 @@ class Server:
         self.process.send_signal(signal.SIGINT)
         assert self.process.wait(SECONDS) == 0
         assert psutil.wait_procs(below, timeout=SECONDS)[1] == []
-        self.hub.shutdown()
-        self.hub.server_close()
+        self.hub.close()
 
     def ask(self, path: str, method: str = "GET", body: str | None = None, **headers: str) -> http.client.HTTPResponse:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)

@@ -5,6 +5,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -143,3 +144,17 @@ def test_it_has_no_other_processes_while_nobody_grades(server: Server):
     assert json.loads(line.removeprefix(b"data:"))["verdict"] == "PASS"
     events.close()
     until(lambda: processes() == 0)
+
+
+def test_an_error_at_the_start_is_told_to_its_user_alone(tmp_path: Path):
+    server = Server(tmp_path, GPT_KATA_IDLE="soon")
+    assert server.ask(f"{STUDIO}/").status == 403
+    ada = Browser(server, "ada")
+    ada.come_back(ada.begin())
+    answer = ada.ask(f"{STUDIO}/", **PAGE)
+    assert (answer.status, answer.text) == (
+        500,
+        "GPT_KATA_IDLE=soon is not a number of minutes; ask who runs the hub.\n",
+    )
+    assert server.process.wait(SECONDS) == 2, "the Hub starts it again"
+    server.hub.close()
