@@ -3,8 +3,6 @@
 The learner's server on the hub knows the address and has a token, which says who the learner is.
 """
 
-import contextlib
-import http.client
 import json
 import os
 import secrets
@@ -12,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from commandline import files
 from commandline.errors import CommandError, UsageError
+from commandline.http_json import NoAnswerError, ask
 from grader.course import catalog
 from grader.course.workspace import Workspace
 from grader.judge import submission
@@ -24,7 +23,6 @@ from grader.problem import Problem
 ADDRESS, TOKEN = "GPT_KATA_HAND_IN", "JUPYTERHUB_API_TOKEN"
 FOLDER = ".handing-in"  # in the workspace: what has not arrived
 _PATIENCE = 20.0  # seconds
-_LONGEST_ANSWER = 16 << 20  # bytes
 _MOST_KEPT = 16 << 20  # bytes of a file
 _REFUSED = (400, 413, 429)  # statuses of an attempt that would be refused again; others can change
 _SILENT = "The service of your class does not answer."
@@ -57,17 +55,10 @@ class Service:
         return found
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        place = urlsplit(self.address)
-        kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
-        headers = {"Authorization": f"token {self.token}", "Content-Type": "application/json"}
+        text = None if body is None else json.dumps(body)
         try:
-            with contextlib.closing(kind(place.hostname or "", place.port, timeout=_PATIENCE)) as connection:
-                text = None if body is None else json.dumps(body)
-                connection.request(method, f"{place.path.rstrip('/')}/{path}", text, headers)
-                answer = connection.getresponse()
-                status, read = answer.status, answer.read(_LONGEST_ANSWER)
-            said = json.loads(read)
-        except (OSError, http.client.HTTPException, ValueError):
+            status, said = ask(method, f"{self.address.rstrip('/')}/{path}", self.token, text, seconds=_PATIENCE)
+        except NoAnswerError:
             raise NotArrivedError(_SILENT) from None
         if status == 200:
             return said

@@ -16,7 +16,8 @@ ADDRESS = os.environ.get("HUB_ADDRESS", "http://127.0.0.1:8000")  # where the pr
 INSIDE = os.environ.get("HUB_INSIDE", "172.17.0.1" if WAY == "docker" else "127.0.0.1")  # as learners' servers reach it
 PORT = int(os.environ.get("HUB_SERVICE_PORT", "10101"))  # of the service that learners hand in to
 USER = os.environ.get("HUB_SERVICE_USER", "" if WAY == "try" else "gpt-kata")  # whom that service runs as
-PROGRAMS = Path(os.environ.get("HUB_PROGRAMS", Path(sys.executable).parent))  # of the environment for learners
+SERVER = os.environ.get("HUB_SERVER", "studio")  # or "jupyter": JupyterHub's own server, with the studio inside
+PROGRAMS = Path(os.environ.get("HUB_PROGRAMS", "" if WAY == "docker" else Path(sys.executable).parent))  # for learners
 IMAGE = os.environ.get("HUB_IMAGE", "gpt-kata-learner")
 
 # ---- Who signs in, and where the learners' servers run.
@@ -48,18 +49,17 @@ c.ConfigurableHTTPProxy.pid_file = f"{FOLDER}/proxy.pid"
 c.NativeAuthenticator.minimum_password_length = 8
 c.NativeAuthenticator.allowed_failed_logins = 5
 
-# ---- A learner's server: the studio.
+# ---- A learner's server.
+program, *words = {"studio": ["python", "-P", "-m", "studio.hub"], "jupyter": ["jupyterhub-singleuser"]}[SERVER]
+c.Spawner.cmd = [str(PROGRAMS / program), *words]
+c.Spawner.args = ["--allow-root"] if SERVER == "jupyter" and WAY == "try" and os.geteuid() == 0 else []
 c.Spawner.default_url = "/gpt-kata/"
-c.Spawner.cmd = ["jupyterhub-singleuser" if WAY == "docker" else str(PROGRAMS / "jupyterhub-singleuser")]
-c.Spawner.args = ["--allow-root"] if WAY == "try" and os.geteuid() == 0 else []
-c.Spawner.environment = {"GPT_KATA_HAND_IN": f"http://{INSIDE}:{PORT}/services/hand-in/"}
+c.Spawner.environment = {"GPT_KATA_HAND_IN": f"http://{INSIDE}:{PORT}/services/hand-in/", "GPT_KATA_IDLE": "1"}
 c.Spawner.mem_limit, c.Spawner.cpu_limit = "2G", 2.0  # where the way can limit: systemd and docker
 c.Spawner.server_token_scopes = ["users:activity!user", "access:servers!server", "access:services!service=hand-in"]
 c.SimpleLocalProcessSpawner.home_dir_template = f"{FOLDER}/homes/{{username}}"
-c.SystemdSpawner.dynamic_users = True
-c.SystemdSpawner.isolate_tmp = c.SystemdSpawner.isolate_devices = True
-c.DockerSpawner.image = IMAGE
-c.DockerSpawner.remove = True
+c.SystemdSpawner.dynamic_users = c.SystemdSpawner.isolate_tmp = c.SystemdSpawner.isolate_devices = True
+c.DockerSpawner.image, c.DockerSpawner.remove = IMAGE, True
 c.DockerSpawner.volumes = {"gpt-kata-{username}": "/home/learner"}
 
 # ---- Servers that nobody uses end; what learners hand in arrives.

@@ -28,14 +28,14 @@ class Grading:
     Publishes on the topic of the problem's name: `grading`, `check`, `progress`, and `verdict` or `stopped`.
     """
 
-    def __init__(self, space: Workspace, history: History, events: Events) -> None:
+    def __init__(self, space: Workspace, history: History, events: Events, *, is_lean: bool = False) -> None:
         self._space, self._history, self._events = space, history, events
         self._lock = threading.Lock()  # held while what follows changes
         self._graded: dict[str, dict[str, str]] = {}
         self._verdicts: dict[str, dict[str, Any]] = {}
         self._reports: dict[str, Report] = {}
         self._now: dict[str, list[dict[str, Any]]] = {}
-        self.resident = Resident()
+        self.resident = Resident(is_lean=is_lean)
         self._queue = GradeQueue(self.resident)
 
     def request(self, problem: Problem) -> None:

@@ -57,11 +57,12 @@ def policy(nonce: str) -> str:
 @dataclass(frozen=True)
 class Front:
     """The place where browsers reach the studio: at a port of this machine, or below the `prefix` of a proxy, which
-    sends `secret` in the header PROXY of each request."""
+    sends `secret` in the header PROXY of each request. `opens_from` says where its user opens the studio."""
 
     port: int = 0
     prefix: str = ""
     secret: str = ""
+    opens_from: str = "at the address that `grade web` printed in your terminal"
 
     @property
     def is_proxy(self) -> bool:
@@ -111,7 +112,7 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        body = _Body(receive)
+        body = Body(receive)
         answer = await self._answer(scope, Headers(scope=scope), body)
         if answer is None:
             scope["state"]["connection"].admit()
@@ -127,9 +128,7 @@ class Guard:
         if "content-length" in headers and "transfer-encoding" in headers:
             return _refused("A body has either a length or an encoding.", 400, Connection="close")
         if not self._front.knows(headers):
-            return _refused(
-                "This server answers only to its own name. In Jupyter, open the studio from the launcher.", 421
-            )
+            return _refused(f"This server answers only to its own name. Open the studio {self._front.opens_from}.", 421)
         writes = scope["method"] not in _SAFE_METHODS
         if writes and not self._front.is_ours(headers):
             return _refused("Only pages of the studio can change anything.", 403)
@@ -150,12 +149,7 @@ class Guard:
             return self._admit(
                 scope, without_start(inner), query
             )  # also a link to a page, and that of an earlier start
-        where = (
-            "from Jupyter's launcher"
-            if self._front.is_proxy
-            else "at the address that `grade web` printed in your terminal"
-        )
-        return _refused(f"Open the studio {where}.", 403)
+        return _refused(f"Open the studio {self._front.opens_from}.", 403)
 
     def _admit(self, scope: Scope, path: str, query: list[tuple[str, str]]) -> Response:
         """Exchanges the token in the address, or the secret of the proxy, for the cookie, and leads to the requested
@@ -201,7 +195,7 @@ def _refused(words: str, status: int, **headers: str) -> Response:
     return PlainTextResponse(f"{words}\n", status, headers)
 
 
-class _Body:
+class Body:
     """The body of a request, also of one without a stated length. Raises HTTPException if it is too large."""
 
     def __init__(self, receive: Receive) -> None:

@@ -11,11 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
-
 from commandline.errors import CommandError
 from studio import ports
 from studio.guard import PROXY, Front
@@ -46,26 +41,17 @@ def main(path: str, base_url: str) -> None:
     from grader.course import selection, workspace
     from studio import server
 
-    front = Front(prefix=f"{base_url.rstrip('/')}/{NAME}", secret=os.environ.pop(_SECRET))
+    front = Front(
+        prefix=f"{base_url.rstrip('/')}/{NAME}", secret=os.environ.pop(_SECRET), opens_from="from Jupyter's launcher"
+    )
     try:
         space = workspace.find(None)
         selection.select(None, space.course)
         server.serve_proxy(space, Path("runs"), Path(path), front)
     except CommandError as error:
-        _say(str(error), Path(path), front)
+        with ports.unix(Path(path)) as sock:
+            server.say(str(error), sock, front)
         sys.exit(error.exit_code)
-
-
-def _say(words: str, path: Path, front: Front) -> None:
-    """Answers the next request of the user with an error. Then this program ends, and Jupyter starts it again."""
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        server.should_exit = front.knows(Headers(scope=scope))
-        await PlainTextResponse(f"{words}\n", 500)(scope, receive, send)
-
-    server = uvicorn.Server(uvicorn.Config(answer, lifespan="off", log_level="critical", ws="none"))
-    with ports.unix(path) as sock:
-        server.run(sockets=[sock])
 
 
 if __name__ == "__main__":

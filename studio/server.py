@@ -7,10 +7,14 @@ import webbrowser
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
 
 import click
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from grader.course.workspace import Workspace
 from studio import app, harness_process, keys, ports
@@ -19,7 +23,11 @@ from studio.connections import BACKLOG, Connection
 from studio.guard import Front
 from studio.studio import Studio
 
+if TYPE_CHECKING:
+    from studio.hub import Door
+
 DOOR = ".studio.html"
+Around = Callable[[ASGIApp], ASGIApp]  # returns what serves an application
 
 
 def serve(space: Workspace, runs: Path, port: int, *, opens_browser: bool) -> None:
@@ -38,6 +46,25 @@ def serve_proxy(space: Workspace, runs: Path, path: Path, front: Front) -> None:
     studio = _studio(space, runs)
     with ports.unix(path) as sock:
         _serve(studio, app.LEARNER, [sock], keys.new("proxy", front.prefix), front, lambda: None)
+
+
+def serve_hub(space: Workspace, runs: Path, sock: socket.socket, door: "Door", every: float) -> None:
+    """Serves the studio to a JupyterHub on a socket, until the process is asked to end. Reports its use each `every`
+    seconds."""
+    studio, own = _studio(space, runs), keys.new("hub", door.front.prefix)
+    _serve(studio, app.LEARNER, [sock], own, door.front, lambda: None, door.around, door.reporting(every))
+
+
+def say(words: str, sock: socket.socket, front: Front, around: Around = lambda app: app) -> None:
+    """Answers the next request of the user with an error instead of the studio. What started the program can then
+    start it again."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        server.should_exit = front.knows(Headers(scope=scope))
+        await PlainTextResponse(f"{words}\n", 500)(scope, receive, send)
+
+    server = uvicorn.Server(uvicorn.Config(around(answer), lifespan="off", log_level="critical", ws="none"))
+    server.run(sockets=[sock])
 
 
 def _studio(space: Workspace, runs: Path) -> Studio:
@@ -73,15 +100,17 @@ def _serve(
     own: keys.Keys,
     front: Front,
     started: Callable[[], None],
+    around: Around = lambda app: app,
+    beside: contextlib.AbstractAsyncContextManager[None] | None = None,
 ) -> None:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with studio.running():
+        async with studio.running(), beside or contextlib.nullcontext():
             started()
             yield
 
     config = uvicorn.Config(
-        app.application(studio, pages, own, front, lifespan), log_level="critical", access_log=False,
+        around(app.application(studio, pages, own, front, lifespan)), log_level="critical", access_log=False,
         server_header=False, http=Connection, backlog=BACKLOG, timeout_graceful_shutdown=2, ws="none",
     )  # fmt: skip
     _Server(config, studio).run(sockets=sockets)

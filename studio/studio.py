@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from watchfiles import awatch
 
-from commandline.errors import CommandError
+from commandline.errors import CommandError, UsageError
 from commandline.problem_name import ProblemName
 from grader.course import catalog
 from grader.course.workspace import Workspace
@@ -25,6 +26,8 @@ from studio.history import History
 from studio.plays import Plays
 from studio.trials import Trials
 
+_LOOK = 1.0  # seconds between two looks whether there is nothing to do
+IDLE = "GPT_KATA_IDLE"  # the environment variable; see `_idle_seconds`
 _DEBOUNCE, _STEP = 200, 50  # milliseconds; an editor may write a file in several steps
 
 
@@ -35,7 +38,8 @@ class Studio:
         self.space = space
         self.events = Events()
         self.history = History(space.folder)
-        self.grading = Grading(space, self.history, self.events)
+        self._idle = _idle_seconds()
+        self.grading = Grading(space, self.history, self.events, is_lean=self._idle is not None)
         self.plays = Plays(space, self.grading.resident, self.history, self.events, runs)
         self.trials = Trials(space)
         self.costs = Costs(space, self.grading.resident)
@@ -62,7 +66,19 @@ class Studio:
 
     def _background(self, stop: asyncio.Event) -> list[Coroutine[Any, Any, None]]:
         """Returns the background tasks of the studio."""
-        return [self._watch(stop), *([self.hand_ins.keep_trying()] if self.hand_ins else [])]
+        tasks = [self._watch(stop)]
+        if self.hand_ins:
+            tasks.append(self.hand_ins.keep_trying())
+        if self._idle is not None:
+            tasks.append(self._rest(self._idle))
+        return tasks
+
+    async def _rest(self, idle: float) -> None:
+        """Ends the fork server when nothing was graded or opened for so many seconds."""
+        while True:
+            await asyncio.sleep(_LOOK)
+            if self.grading.resident.idle_seconds >= idle:
+                await asyncio.to_thread(self.grading.resident.rest)
 
     def _closers(self) -> list[Callable[[], None]]:
         """Returns the functions that end the processes that the studio has started."""
@@ -111,3 +127,13 @@ class Studio:
             sources = {problem.name: ""}
         if changed & set(map(ProblemName, sources)) and not self.grading.is_graded(problem, sources):
             self.grade(problem)
+
+
+def _idle_seconds() -> float | None:
+    """Returns for how long the fork server waits for work where memory is for many; None where it is for one learner.
+    Raises UsageError if the minutes in the environment are none."""
+    minutes = os.environ.get(IDLE)
+    try:
+        return None if minutes is None else float(minutes) * 60
+    except ValueError:
+        raise UsageError(f"{IDLE}={minutes} is not a number of minutes; ask who runs the hub.") from None

@@ -238,15 +238,31 @@ class ForkedProcess:
 class ForkServer:
     """The judge's handle on the zygote, the process that workers are forked from.
 
-    The zygote starts to import at once. If it dies, it is restarted. On a system where forking is not safe, each worker
-    is a new process instead. `control` is the connection to the zygote; None without one. That of another process of
-    the same user may be given, to be used until its zygote ends.
+    The zygote starts to import at once, or when `start` is called. If it dies, it is restarted. On a system where
+    forking is not safe, each worker is a new process instead. `control` is the connection to the zygote; None without
+    one. That of another process of the same user may be given, to be used until its zygote ends.
     """
 
-    def __init__(self, control: socket.socket | None = None) -> None:
+    def __init__(self, control: socket.socket | None = None, *, starts: bool = True) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self.control = control
-        if control is None and sys.platform == "linux":
+        if starts:
+            self.start()
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a process that the zygote forked is running."""
+        if self._process is None:
+            return False
+        pid = self._process.pid
+        try:
+            return bool(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+        except OSError:  # it has ended
+            return False
+
+    def start(self) -> None:
+        """Starts the zygote where there is none and forking is safe."""
+        if self.control is None and sys.platform == "linux":
             self._start()
 
     def worker(self, job: Job, *, spare: bool = False) -> WorkerProcess:

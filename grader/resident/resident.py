@@ -70,11 +70,15 @@ class Resident:
     An edit of a problem or a solution restarts its processes. While it lives, it grades for other processes of the same
     user that run the same course, and lends them its fork server. Only the latest such judge does so: clients no longer
     find the earlier ones.
+
+    A lean one is for many learners on one machine. It starts the fork server when it is needed, until `rest`, and keeps
+    no other process between two gradings.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_lean: bool = False) -> None:
+        self._is_lean = is_lean
         self._code, self._problems = version.of_code(), version.of_problems()
-        self._fork_server = ForkServer()
+        self._fork_server = ForkServer(starts=not is_lean)
         self._spares = WorkerPool(self._fork_server)
         self._players = WorkerPool(self._fork_server)
         self._ahead = Precomputer()
@@ -118,7 +122,16 @@ class Resident:
     def prepare(self, problem: Problem) -> None:
         """Starts, in the background, the processes for grading this problem."""
         with suppress(RuntimeError):  # it is being closed
-            self._background.submit(self._prepare, problem.name)
+            if self._is_lean:
+                self._background.submit(self._wake)
+            else:
+                self._background.submit(self._prepare, problem.name)
+
+    def rest(self) -> None:
+        """Ends the fork server until it is needed again, unless a process that it forked is running."""
+        with self._changing:
+            if not (self.is_grading or self._fork_server.is_in_use):
+                self._fork_server.close()
 
     def grade(
         self,
@@ -144,6 +157,7 @@ class Resident:
                 if self._is_superseded(submission):
                     raise SupersededError
                 self._ahead.stop()
+                self._fork_server.start()
                 self._running = submission
                 self._spares.resume()
             try:
@@ -155,6 +169,8 @@ class Resident:
                 if self._closed:  # the report would be about killed workers
                     raise ClosedError
                 kept.forget()
+                if self._is_lean:
+                    self._keep_nothing()
                 self.prepare(kept.problem)
                 if self._is_superseded(submission):
                     raise SupersededError
@@ -180,20 +196,21 @@ class Resident:
             self._problems = now
             self._stop()
             catalog.forget()
-            self._fork_server = ForkServer()
+            self._fork_server = ForkServer(starts=not self._is_lean)
             self._spares, self._players = WorkerPool(self._fork_server), WorkerPool(self._fork_server)
 
     def worker(self, job: Job) -> WorkerProcess:
         """Returns a worker for something else than grading, such as a play. May be called while a submission is
         graded."""
         with self._changing:
-            self._worked = monotonic()
+            self._wake()
             return self._players.worker(job)
 
     def prepare_worker(self, job: Job) -> None:
-        """Starts, in the background, a spare worker for `worker` to return."""
+        """Starts, in the background, a spare worker for `worker` to return. A lean judge has none."""
         with suppress(RuntimeError):  # it is being closed
-            self._background.submit(self._prepare_worker, job)
+            if not self._is_lean:
+                self._background.submit(self._prepare_worker, job)
 
     def close(self) -> None:
         """Ends every process, and a grading that is running."""
@@ -210,9 +227,19 @@ class Resident:
         self._spares.close()
         self._players.close()
         self._fork_server.close()
-        for kept in self._kept.values():
-            kept.reference.close()
-        self._kept.clear()
+        self._keep_nothing()
+
+    def _keep_nothing(self) -> None:
+        with self._changing:
+            for kept in self._kept.values():
+                kept.reference.close()
+            self._kept.clear()
+
+    def _wake(self) -> None:
+        """Starts the fork server if it rests."""
+        with self._changing:
+            self._worked = monotonic()
+            self._fork_server.start()
 
     def _keep(self, name: str) -> _Kept:
         """Returns the kept objects of a problem, and makes it the most recent one. Closes those of the least recent
@@ -243,5 +270,5 @@ class Resident:
         """Calls `send` with the fork server, unless it has imported a problem that has changed."""
         with self._changing:
             if version.of_problems() == self._problems:
-                self._worked = monotonic()
+                self._wake()
                 send(self._fork_server)

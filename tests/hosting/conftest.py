@@ -32,11 +32,19 @@ from hosting.lti.launch import Launch
 from hosting.lti.tool import Tool
 from hosting.marks import Claims
 from hosting.sessions import User
+from tests.conftest import ROOT
 from tests.hosting.lti.conftest import folder_for
 from tests.hosting.lti.platform import LearningPlatform, running
 
+RIGHT = (ROOT / "solutions" / "p01_token_embedding.py").read_text()
 PREFIX = "/services/hand-in/"
 USERS = {f"token-of-{name}": User(name, name == "teacher") for name in ("ada", "bob", "teacher")}
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
 
 
 async def identify(token: str) -> User | None:
@@ -62,9 +70,7 @@ class Hub:
         self.of, self.platform = ClassFolder(folder), platform
         self.options: tuple[str, ...] = ()
         self.claims = dict[str, Any]()
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            self.port = sock.getsockname()[1]
+        self.port = free_port()
 
     def start(self) -> None:
         lti = self.lti(self.platform) if self.platform else None

@@ -56,7 +56,7 @@ def test_every_way(way: str, authenticator: str, spawner: str, tmp_path: Path, m
     c = configured(tmp_path, monkeypatch, WAY=way, LEARNERS="eve mallory", TEACHERS="trent", PROGRAMS="/opt/kata/bin")
     assert (c.JupyterHub.authenticator_class, c.JupyterHub.spawner_class) == (authenticator, spawner)
     assert (c.Authenticator.allowed_users, c.Authenticator.admin_users) == ({"eve", "mallory", "trent"}, {"trent"})
-    assert c.Spawner.cmd == ["jupyterhub-singleuser" if way == "docker" else "/opt/kata/bin/jupyterhub-singleuser"]
+    assert c.Spawner.cmd == ["/opt/kata/bin/python", "-P", "-m", "studio.hub"]
     assert c.Spawner.server_token_scopes == TOKEN
     assert (tmp_path / "hub").stat().st_mode & 0o777 == 0o711
     assert (tmp_path / "hub" / "class").stat().st_mode & 0o777 == 0o700
@@ -64,6 +64,17 @@ def test_every_way(way: str, authenticator: str, spawner: str, tmp_path: Path, m
     assert service["command"] == [sys.executable, "-P", "-m", "hosting", str(tmp_path / "hub" / "class")]
     roles = {role["name"]: role["scopes"] for role in c.JupyterHub.load_roles}
     assert roles["user"] == ["self", ACCESS]
+
+
+def test_what_a_learners_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("shutil.chown", lambda path, user: None)
+    here = Path(sys.executable).parent
+    assert configured(tmp_path, monkeypatch).Spawner.cmd[0] == str(here / "python")
+    assert configured(tmp_path, monkeypatch, SERVER="jupyter").Spawner.cmd == [str(here / "jupyterhub-singleuser")]
+    in_image = configured(tmp_path, monkeypatch, WAY="docker").Spawner
+    assert in_image.cmd == yaml.safe_load(re.search(r"^CMD (.+)$", CONTAINERFILE, re.MULTILINE)[1])
+    assert in_image.cmd == VALUES["singleuser"]["cmd"]
+    assert in_image.environment["GPT_KATA_IDLE"] == VALUES["singleuser"]["extraEnv"]["GPT_KATA_IDLE"]
 
 
 def test_the_service_is_another_user_wherever_servers_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -167,6 +178,7 @@ def test_the_image_for_learners_holds_no_solution(tmp_path: Path):
             assert not [line for line in secret if line in path.read_text(errors="replace")], path
     project = (tmp_path / "exercises" / "pyproject.toml").read_text()
     assert re.findall(r"/opt/exercises\[(\w+)\]", CONTAINERFILE) == ["jupyter"]
+    assert (tmp_path / "exercises" / "studio" / "hub.py").is_file()
     assert "jupyter-server-proxy" in project
     assert "studio.jupyter:setup" in project
 

@@ -12,6 +12,7 @@ import pytest
 from grader.batch.results import Results
 from grader.course.workspace import Workspace
 from tests.conftest import ROOT
+from tests.grader.batch.conftest import table
 from tests.hosting.conftest import Hub, Teacher, gradebook, hand_in, wait_until
 from tests.hosting.lti.platform import LearningPlatform
 
@@ -67,8 +68,8 @@ def test_what_is_handed_in_is_graded_also_after_a_restart_and_again(
     wait_until(lambda: gradebook(platform) == {"ada": 0, "bob": 6})
     hub.stop()
     with closing(sqlite3.connect(hub.of.results / "results.sqlite")) as database, database:
-        for name, column in (("attempts", "score"), ("counted", "adjusted"), ("marks", "mark")):
-            database.execute(f"update {name} set {column} = 2 where learner = 'bob'")  # as a faulty grader would
+        for stored_in, column in (("attempts", "score"), ("counted", "adjusted"), ("marks", "mark")):
+            database.execute(f"update {stored_in} set {column} = 2 where learner = 'bob'")  # as a faulty grader would
     hub.start()
     wait_until(lambda: gradebook(platform) == {"ada": 0, "bob": 2})
     teacher = Teacher(hub)

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,20 +18,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.conftest import ROOT
-from tests.hosting.conftest import wait_until
+from tests.hosting.conftest import RIGHT, free_port, wait_until
 from tests.studio.conftest import browser  # noqa: F401  a fixture
 
 PROXY = "configurable-http-proxy"
 PASSWORD = "a-password-of-tests"
 TEACHERS_PASSWORD = "another-password-of-tests-for-teachers"
 USERS = {"ada": 61001, "bob": 61002, "gpt-kata": 61003}
-RIGHT = (ROOT / "solutions" / "p01_token_embedding.py").read_text()
 SECONDS = 120
 
 pytestmark = [
@@ -68,12 +67,6 @@ fi
 cd {folder}
 exec {python} -P -m jupyterhub -f {folder}/config.py
 """
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 class Hub:
@@ -200,7 +193,7 @@ def server_of(user: str) -> psutil.Process:
     """The single-user server of a user."""
     found = [
         one for one in psutil.process_iter(["uids", "cmdline"])
-        if one.info["uids"].real == USERS[user] and any("jupyterhub-singleuser" in word for word in one.info["cmdline"])
+        if one.info["uids"].real == USERS[user] and "studio.hub" in one.info["cmdline"]
     ]  # fmt: skip
     return found[0]
 
@@ -269,11 +262,14 @@ def test_files_of_the_class_and_of_others_cannot_be_read(hub: Hub):
     forged = class_folder / "hand-ins" / "bob" / "forged"
     assert as_user("ada", "mkdir", "-p", str(forged)).returncode == 1
     assert as_user("ada", "kill", str(bob.pid)).returncode == 1
-    sockets = [Path(name) for name in Path(tempfile.gettempdir()).glob("jupyter-server-proxy-*")]
-    owned = [path for path in sockets if path.stat().st_uid == USERS["bob"]]
-    assert owned
-    for path in owned:
-        assert as_user("ada", "ls", str(path)).returncode == 2
+    # Every program of the machine can reach the port of bob's server.
+    place = urlsplit(bob.environ()["JUPYTERHUB_SERVICE_URL"])
+    adas = server_of("ada").environ()["JUPYTERHUB_API_TOKEN"]
+    for headers in ({}, {"Cookie": f"gpt-kata-token={adas}"}, {"Authorization": f"token {adas}"}):
+        connection = http.client.HTTPConnection("127.0.0.1", place.port or 0, timeout=SECONDS)
+        connection.request("GET", f"{place.path}gpt-kata/", headers=headers)
+        assert connection.getresponse().status == 403
+        connection.close()
 
 
 def test_a_token_is_only_its_learners(hub: Hub):

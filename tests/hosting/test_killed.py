@@ -29,7 +29,7 @@ from hosting.sessions import User
 async def identify(token):
     return User(token)
 
-service = app.application(ClassFolder(Path(sys.argv[1])), identify, None, sys.argv[3], ("--jobs", "none"))
+service = app.application(ClassFolder(Path(sys.argv[1])), identify, None, sys.argv[3], sys.argv[4:])
 uvicorn.run(service, port=int(sys.argv[2]), log_level="critical", ws="none")
 """
 
@@ -38,7 +38,7 @@ uvicorn.run(service, port=int(sys.argv[2]), log_level="critical", ws="none")
 def test_killed_while_a_class_hands_in(tmp_path: Path):
     hub = Hub(tmp_path / "class")  # for its folder and a port
     hub.of.folder.mkdir()
-    command = [sys.executable, "-c", SERVICE, str(hub.of.folder), str(hub.port), PREFIX]
+    command = [sys.executable, "-c", SERVICE, str(hub.of.folder), str(hub.port), PREFIX, "--jobs", "none"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     running = [subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)]
     over = threading.Event()
