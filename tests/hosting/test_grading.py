@@ -67,8 +67,8 @@ def test_what_is_handed_in_is_graded_also_after_a_restart_and_again(
     wait_until(lambda: gradebook(platform) == {"ada": 0, "bob": 6})
     hub.stop()
     with closing(sqlite3.connect(hub.of.results / "results.sqlite")) as database, database:
-        for table, column in (("attempts", "score"), ("counted", "adjusted"), ("marks", "mark")):
-            database.execute(f"update {table} set {column} = 2 where learner = 'bob'")  # as a faulty grader would
+        for stored_in, column in (("attempts", "score"), ("counted", "adjusted"), ("marks", "mark")):
+            database.execute(f"update {stored_in} set {column} = 2 where learner = 'bob'")  # as a faulty grader would
     hub.start()
     wait_until(lambda: gradebook(platform) == {"ada": 0, "bob": 2})
     teacher = Teacher(hub)
