@@ -12,6 +12,7 @@ import pytest
 from grader.batch.results import Results
 from grader.course.workspace import Workspace
 from tests.conftest import ROOT
+from tests.grader.batch.conftest import table
 from tests.hosting.conftest import Hub, Teacher, gradebook, hand_in, wait_until
 from tests.hosting.lti.platform import LearningPlatform
 
