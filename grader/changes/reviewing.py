@@ -141,7 +141,11 @@ class ReviewSpace:
             labels = ", ".join(problem.label for problem in possible)
             raise UsageError(
                 "A change shows nearly the solution of a problem, so it comes from problems that you have passed, and "
-                + (f"you have passed none of {labels}." if possible else "this copy of the course has no solutions.")
+                + (
+                    f"you have passed none of {labels}. Pass one, then repeat this command."
+                    if possible
+                    else "this copy of the course has no solutions."
+                )
             )
         plan = drawing.draw(allowed, self._wanted(), seed, proofs.is_fault)
         if wrong := next((file for file in plan.change().files if not proofs.is_right(file)), None):

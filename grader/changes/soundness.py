@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from grader.changes import drawing, testing
 from grader.changes.change import Change, bases
 from grader.changes.drawing import Plan, Proofs
-from grader.changes.reviewing import descriptions
+from grader.changes.reviewing import MISTAKE, RUN, descriptions
 from grader.course import catalog, imports, tasks
 from grader.isolation.sandbox import Workers
 from grader.practice.hunts import Hunt
@@ -50,6 +50,11 @@ def _of_change(task: Review, plan: Plan, proofs: Proofs) -> Iterator[Finding]:
         said = f"{file.name} becomes {file.new}"
         yield f"{said}, and passes without its faults", "" if proofs.is_right(file) else f"{said}, and does not pass"
     yield from (of_fault(task, plan, change, number, proofs) for number in change.faults)
+    faulty = len(change.faults)
+    for careless, mistakes in (("calling all sound", faulty), ("accusing all", len(change.hunks) - faulty)):
+        points = MISTAKE * mistakes + RUN
+        reached = task.standard(points) if mistakes else ""  # with no mistake, the change does not count
+        yield f"change {plan.seed}, {careless}: {points} points, {reached or 'in no class'}", reached
 
 
 def of_fault(task: Review, plan: Plan, change: Change, number: int, proofs: Proofs) -> Finding:

@@ -86,6 +86,7 @@ def _begin(bench: "Bench") -> list[str]:
     """Writes the files that a learner fills in. Returns their paths; none if they are there."""
     from grader.experiment.claim import CLAIM, REPORT
 
+    bench.folder.mkdir(parents=True, exist_ok=True)  # without a workspace, no log would note the factor
     factor, new = bench.factor, []
     for name in (CLAIM, REPORT):
         path = bench.folder / name
@@ -99,7 +100,6 @@ def _begin(bench: "Bench") -> list[str]:
                 "question": factor.question,
             }.items():
                 text = text.replace(f"<{key}>", value)
-            path.parent.mkdir(parents=True, exist_ok=True)
             files.write(path, text)
             new.append(str(path))
     return new

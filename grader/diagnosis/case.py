@@ -140,6 +140,7 @@ def draw(space: Workspace, task: Diagnosis) -> Case:
 def begin(space: Workspace, task: Diagnosis, seed: int) -> Case:
     """Notes that a learner has got the run of a seed."""
     number = 1 + sum(1 for _ in _entries(space, task, DRAWN))
+    space.folder.mkdir(parents=True, exist_ok=True)  # without a workspace, no log would note the run
     space.record(DRAWN, task.label, seed=seed)
     case = Case(space, task, number, seed, ())
     if case.folder.exists():  # of a workspace whose log was lost

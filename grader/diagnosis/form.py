@@ -74,6 +74,10 @@ def _predicted(path: Path, task: Diagnosis, cause: str, step: int, table: Mappin
         raise wrong(path, "`quantity` is a name from metrics.jsonl or norms.jsonl", quantity)
     if type(at) is not int or not 1 <= at <= task.steps:
         raise wrong(path, f"`step` of [prediction] is a number from 1 to {task.steps}", at)
+    if at < step:
+        raise wrong(
+            path, f"`step` of [prediction] is {step} or later: before that, by your diagnosis, nothing is wrong", at
+        )
     ends = require_interval(path, interval, "[2.1, 2.6]")
     return Filed(cause, step, change, quantity, at, ends)
 

@@ -17,6 +17,7 @@ from grader.diagnosis.case import Case, begin, cause_of
 from grader.diagnosis.form import FORM, Filed, number_in, read
 from grader.task import Cause, Diagnosis
 
+OFF = 30  # steps by which a careless diagnosis misses the beginning
 VISIBLE = 0.1  # of the larger number: so far apart are the run as it is and the run without the cause
 Finding = tuple[str, str]  # what was found, and a complaint about it; empty if there is none
 
@@ -62,8 +63,12 @@ def _of_cause(task: Diagnosis, cause: Cause, path: Path, scratch: Path) -> Itera
 
 
 def _cheats(case: Case, filed: Filed, number: float, truth: float) -> Iterator[Finding]:
-    """Yields what becomes of a wrong cause, of intervals that say nothing, and of edited figures."""
+    """Yields what becomes of carelessness, of guessing, of intervals that say nothing, and of edited figures."""
     name, task = case.cause.name, case.task
+    careless = judging.WRONG + judging.STEP * (OFF - judging.NEAR)
+    reached = task.standard(careless)
+    told = f"{name}, a wrong cause first, and a step {OFF} off: {careless} {task.unit}, {reached or 'in no class'}"
+    yield told, "" if reached in ("", task.standards[0].name) else told
     wrong = case
     for other in (each.name for each in task.causes if each.name != name):
         wrong = wrong.file(replace(filed, cause=other))
@@ -75,10 +80,24 @@ def _cheats(case: Case, filed: Filed, number: float, truth: float) -> Iterator[F
     reached = task.standard(cost)
     yield f"{name}, an interval that holds everything else: {cost} {task.unit}", reached and f"{name}: it is in a class"
     yield _refused(f"{name}, an interval with the run's own number", case, replace(filed, interval=(-far, far)))
+    if filed.step > 1:
+        yield _early(f"{name}, a step before the cause", case, filed)
     path = case.run / "metrics.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     files.write(path, "".join(json.dumps({**line, "loss": line["loss"] - 0.5}) + "\n" for line in lines))
     yield _refused(f"{name}, edited figures", case, filed)
+
+
+def _early(what: str, case: Case, filed: Filed) -> Finding:
+    """Returns the sentence that refuses a prediction of a step at which nothing is wrong yet, or a complaint."""
+    path = case.folder / FORM
+    text = path.read_text(encoding="utf-8")
+    files.write(path, text.replace(f"step = {filed.at}\ninterval", f"step = {filed.step - 1}\ninterval"))
+    try:
+        read(path, case.task)
+    except UsageError as error:
+        return f"{what}: {error}", ""
+    return "", f"{what} is accepted"
 
 
 def _refused(what: str, case: Case, filed: Filed) -> Finding:

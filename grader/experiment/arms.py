@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from commandline.errors import CommandError, UsageError
-from grader.experiment.claim import Arm, Claim
+from grader.experiment.claim import ARMS, CLAIM, Arm, Claim
 from grader.paths import ROOT
 from grader.task import Experiment, Factor
 
 SECONDS = 1800  # for one run; a busy machine may take long
 TEST_STORIES = 300
+LEARNED = 0.5  # of its first loss: a run that ends above it has hardly learned anything
 KEPT = ("step", "loss", "gradient_norm", "learning_rate", "validation_loss")  # of a line of metrics; no times
 Say = Callable[[str], None]
 
@@ -65,12 +66,17 @@ class Lab:
         return {**given, **varied, **parts, **own}
 
     def train(self, planned: Planned, seed: int | None = None, folder: Path | None = None) -> list[dict[str, Any]]:
-        """Trains a run, or what is left of it, and returns the lines of its metrics. Raises CommandError if the harness
-        does not finish it."""
+        """Trains a run, or what is left of it, and returns the lines of its metrics. Raises UsageError if the harness
+        refuses the settings, and CommandError if it does not finish the run."""
         settings = self.settings(planned, self.claim.seed(planned.number) if seed is None else seed)
         words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         runs = self.folder if folder is None else folder
-        harness("train", "--quiet", "--run", planned.name, "--runs", str(runs), *words)
+        try:
+            harness("train", "--quiet", "--run", planned.name, "--runs", str(runs), *words)
+        except UsageError as error:
+            raise UsageError(
+                f"The harness refuses {planned.name}: {error} Change {CLAIM}, then `grade claim {self.task.label}`."
+            ) from None
         return metrics(runs / planned.name)
 
     def is_done(self, planned: Planned) -> bool:
@@ -115,12 +121,23 @@ class Lab:
 
     def run_all(self, say: Say = lambda text: None) -> None:
         """Trains every run that is not done: first those that choose the learning rates, then the other seeds."""
-        for stage in (self.tried, self.finals):
-            planned = stage()
-            for place, each in enumerate(planned, 1):
+        total, place = len(self.tried()) + len(ARMS) * (self.claim.seeds - 1), 0
+        for stage in (self.tried, lambda: [each for each in self.finals() if each.number]):
+            for each in stage():
+                place += 1
                 if not self.is_done(each):
-                    say(f"run {place} of {len(planned)}, {each.name}")
+                    say(f"run {place} of {total}, {each.name}")
                     self.train(each)
+
+    def has_learned(self) -> bool:
+        """Whether all runs of one arm end at half of their first loss or below. Where neither arm does, the two cannot
+        differ. The runs must be done."""
+
+        def learned(planned: Planned) -> bool:
+            rows = metrics(self.folder / planned.name)
+            return validation_loss(rows) <= LEARNED * float(rows[0].get("loss", 0))
+
+        return any(all(map(learned, self.final(arm))) for arm in ARMS)
 
     def is_whole(self) -> bool:
         """Whether all runs are done."""
@@ -128,7 +145,8 @@ class Lab:
 
 
 def harness(*words: str, module: str = "harness") -> str:
-    """Runs a command of the harness, and returns what it prints. Raises CommandError if it fails."""
+    """Runs a command of the harness, and returns what it prints. Raises UsageError if it refuses what it was given, and
+    CommandError if it fails."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
     try:
         done = subprocess.run(
@@ -138,7 +156,9 @@ def harness(*words: str, module: str = "harness") -> str:
     except subprocess.TimeoutExpired:
         raise CommandError(f"The harness took longer than {SECONDS} s. Try again on an idle machine.") from None
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["it stopped without a word"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["it stopped without a word"])[-1].removeprefix("harness: ")
+        if done.returncode == UsageError.exit_code:
+            raise UsageError(reason)
         raise CommandError(f"The harness did not finish a run: {reason}")
     return done.stdout
 

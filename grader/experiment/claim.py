@@ -20,6 +20,7 @@ CLAIM, REPORT = "claim.toml", "report.md"
 FEWEST_SEEDS = 3
 EQUAL_WORK = 0.02  # how far the tokens of two arms may be apart
 ARMS = ("baseline", "new")
+FEWEST_STEPS = 100  # in fewer, a warm-up of 20 and a decay leave no room, and little is learned
 _NO_SETTINGS = ("seed", "steps", "learning_rate", "data", "eval_every")  # they have a place of their own, or are given
 
 
@@ -107,19 +108,19 @@ class _Reader:
 
     def claim(self, table: Mapping[str, Any]) -> Claim:
         require_known(self.path, table, "the claim", *ARMS, "seeds", "interval", "matters", "expects", "change_my_mind")
-        baseline, new = (self.arm(name, table.get(name)) for name in ARMS)
         seeds, interval, matters, expects, words = (
             table.get(name) for name in ("seeds", "interval", "matters", "expects", "change_my_mind")
         )
-        if type(seeds) is not int or not 1 <= seeds <= self.task.most_seeds:
-            raise self.wrong(f"`seeds` is a number from 1 to {self.task.most_seeds}", seeds)
-        ends = require_interval(self.path, interval, "[-0.10, 0.02]")
-        if not is_number(matters) or not matters > 0:
-            raise self.wrong("`matters` is a difference above 0, in nats per token", matters)
         if expects not in ("lower", "higher", "equal"):
             raise self.wrong('`expects` is "lower", "higher" or "equal"', expects)
+        if not is_number(matters) or not matters > 0:
+            raise self.wrong("`matters` is a difference above 0, in nats per token", matters)
+        ends = require_interval(self.path, interval, "[-0.10, 0.02]")
         if not isinstance(words, str) or len(words.split()) < 3:
-            raise self.wrong("`change_my_mind` is a sentence", words)
+            raise self.wrong("`change_my_mind` is a sentence of three words or more", words)
+        if type(seeds) is not int or not 1 <= seeds <= self.task.most_seeds:
+            raise self.wrong(f"`seeds` is a number from 1 to {self.task.most_seeds}", seeds)
+        baseline, new = (self.arm(name, table.get(name)) for name in ARMS)
         return Claim(baseline, new, seeds, ends, float(matters), expects, words.strip())
 
     def arm(self, name: str, table: Any) -> Arm:
@@ -138,8 +139,8 @@ class _Reader:
             raise wrong(
                 self.path, f"`rates` of [{name}] is a list of 1 to {most} learning rates between 0 and 1", rates
             )
-        if type(steps) is not int or not 10 <= steps <= self.task.steps:
-            raise self.wrong(f"`steps` of [{name}] is a number from 10 to {self.task.steps}", steps)
+        if type(steps) is not int or not FEWEST_STEPS <= steps <= self.task.steps:
+            raise self.wrong(f"`steps` of [{name}] is a number from {FEWEST_STEPS} to {self.task.steps}", steps)
         settings = [] if settings is None else settings
         if not isinstance(settings, list) or not all(isinstance(each, str) and "=" in each for each in settings):
             raise self.wrong(f'`settings` of [{name}] is a list of texts such as "beta2=0.95"', settings)

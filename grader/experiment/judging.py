@@ -138,7 +138,13 @@ class Bench:
         with its numbers. Raises UsageError."""
         text = self.report()
         stated = verdict_in(text)
-        check(text)  # before the test stories are opened
+        check(text, lab.claim, self.factor.question)  # before the test stories are opened
+        if not lab.has_learned():
+            return Score(
+                refused="Neither arm ends at half of its first loss or below. Where hardly anything is learned, two "
+                "arms cannot differ. Take rates with which a model learns, and claim again: "
+                f"`grade claim {self.task.label}`."
+            )
         say("measuring the loss on the test stories")
         found = self.found(lab)
         files.write(self.folder / FILLED, filled(text, found.values()))
@@ -147,7 +153,8 @@ class Bench:
             low, high = found.interval or (math.nan, math.nan)
             return Score(
                 refused=f"Your report says {stated!r}. From your claim ({lab.claim.expects}, and at least "
-                f"{lab.claim.matters:g} matters) and the interval [{low:+.4f}, {high:+.4f}] follows {follows!r}."
+                f"{lab.claim.matters:g} matters) and the interval [{low:+.4f}, {high:+.4f}] follows {follows!r}. "
+                f"Write that verdict and what it means, then `grade task {self.task.label}`."
             )
         if refused := self._repeat(lab, secret, say):
             return Score(refused=refused)
