@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from grader.changes import drawing, testing
 from grader.changes.change import Change, bases
 from grader.changes.drawing import Plan, Proofs
-from grader.changes.reviewing import descriptions
+from grader.changes.reviewing import MISTAKE, RUN, descriptions
 from grader.course import catalog, imports, tasks
 from grader.course.findings import Finding, finding, of_forgeries, solution
 from grader.isolation.sandbox import Workers
@@ -47,6 +47,12 @@ def _of_change(task: Review, plan: Plan, proofs: Proofs) -> Iterator[Finding]:
         said = f"{file.name} becomes {file.new}, and"
         yield finding(f"{said} passes without its faults", sound=proofs.is_right(file), complaint=f"{said} fails")
     yield from (of_fault(task, plan, change, number, proofs) for number in change.faults)
+    faulty = len(change.faults)
+    for careless, mistakes in (("calling all sound", faulty), ("accusing all", len(change.hunks) - faulty)):
+        points = MISTAKE * mistakes + RUN
+        reached = task.standard(points) if mistakes else ""  # with no mistake, the change does not count
+        said = f"change {plan.seed}, {careless}: {points} points, {reached or 'in no class'}"
+        yield finding(said, sound=not reached)
 
 
 def of_fault(task: Review, plan: Plan, change: Change, number: int, proofs: Proofs) -> Finding:

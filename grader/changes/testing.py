@@ -76,21 +76,22 @@ def judge(
         trial = tried(problem, test, text, workers)
         if trial.ended:
             assert trial.failure is not None  # noqa: S101  `ended` says so
-            return Judged(False, f"It does not run to its end: {trial.failure.sentence()}.")
+            return Judged(False, f"Your test does not run to its end: {trial.failure.sentence()}.")
         if kind != "right":
             caught[kind] += trial.failure is not None
         elif trial.failure:
-            return Judged(False, f"It fails on a right program: {_sentence(trial)}.")
+            return Judged(False, f"Your test fails on a right program: {_sentence(trial)}.")
     if caught["fault"] < TWICE:
-        return Judged(False, "It passes on this fault.")
+        return Judged(False, "Your test passes on this fault.")
     others = sum(kind == "sister" for kind, _ in queue)
     if 2 * caught["sister"] < others:
         return Judged(
             False,
-            f"It fails on {caught['sister']} of {others} programs with a fault of the same kind, and must fail on half "
-            "of them: test what must hold, not these numbers.",
+            f"Your test fails on {caught['sister']} of {others} programs with a fault of the same kind, and must fail "
+            "on half of them: test what must hold, not these numbers.",
         )
-    return Judged(True, f"It counts: {caught['sister']} of {others} programs with a fault of the same kind fail it.")
+    kin = f"{caught['sister']} of {others} programs with a fault of the same kind"
+    return Judged(True, f"Your test counts: {kin} fail it.")
 
 
 def _sentence(trial: Trial) -> str:

@@ -67,7 +67,10 @@ def read(path: Path, task: Diagnosis) -> Filed | None:
     form = form.part("prediction").only("change", "quantity", "step", "interval")
     change = form.value("change", f"is {MEND} or one of {', '.join(task.changes)}", changes.__contains__)
     quantity = form.value("quantity", "is a name from metrics.jsonl or norms.jsonl", lambda it: isinstance(it, str))
-    return Filed(cause, step, change, quantity, form.whole("step", 1, task.steps), form.interval("[2.1, 2.6]"))
+    at = form.whole("step", 1, task.steps)
+    if at < step:
+        raise form.wrong("step", f"is {step} or later: before that, by your diagnosis, nothing is wrong")
+    return Filed(cause, step, change, quantity, at, form.interval("[2.1, 2.6]"))
 
 
 def number_in(line: Mapping[str, Any], filed: Filed) -> float:

@@ -18,6 +18,7 @@ from grader.diagnosis.form import FORM, Filed, number_in, read
 from grader.isolation.sandbox import Workers
 from grader.task import Diagnosis
 
+OFF = 30  # steps by which a careless diagnosis misses the beginning
 VISIBLE = 0.1  # of the larger number: so far apart are the run as it is and the run without the cause
 
 
@@ -52,8 +53,12 @@ def _of_cause(space: Workspace, task: Diagnosis, name: str) -> Iterator[Finding]
 
 
 def _cheats(case: Case, filed: Filed, number: float, truth: float) -> Iterator[Finding]:
-    """Yields what becomes of a wrong cause, of intervals that say nothing, and of edited figures."""
+    """Yields what becomes of carelessness, of guessing, of intervals that say nothing, and of edited figures."""
     name, task = case.cause.name, case.task
+    careless = judging.WRONG + judging.STEP * (OFF - judging.NEAR)
+    reached = task.standard(careless)
+    told = f"{name}, a wrong cause first, and a step {OFF} off: {careless} {task.unit}, {reached or 'in no class'}"
+    yield finding(told, sound=reached in ("", task.standards[0].name))
     wrong = case
     for other in (each.name for each in task.causes if each.name != name):
         wrong = wrong.file(replace(filed, cause=other))
@@ -69,6 +74,8 @@ def _cheats(case: Case, filed: Filed, number: float, truth: float) -> Iterator[F
         yield finding(f"{name}, {what}: {cost} {task.unit}, {reached or 'in no class'}", sound=not reached)
     everything = replace(filed, interval=(-far, far))
     yield of_refusal(f"{name}, an interval with the run's own number", lambda: _tried(case, everything))
+    if filed.step > 1:
+        yield of_refusal(f"{name}, a step before the cause", lambda: _early(case, filed))
     path = case.run / "metrics.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     files.write(path, "".join(json.dumps({**line, "loss": line["loss"] - 0.5}) + "\n" for line in lines))
@@ -77,3 +84,11 @@ def _cheats(case: Case, filed: Filed, number: float, truth: float) -> Iterator[F
 
 def _tried(case: Case, filed: Filed) -> None:
     number_in(case.lines()[filed.at], filed)
+
+
+def _early(case: Case, filed: Filed) -> None:
+    """Reads the diagnosis with a prediction of a step at which nothing is wrong yet."""
+    path = case.folder / FORM
+    text = path.read_text(encoding="utf-8")
+    files.write(path, text.replace(f"step = {filed.at}\ninterval", f"step = {filed.step - 1}\ninterval"))
+    read(path, case.task)

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from commandline import files
 from commandline.errors import CommandError, UsageError
 from grader.course.attempts import Say
-from grader.experiment.claim import Arm, Claim
+from grader.experiment.claim import ARMS, CLAIM, Arm, Claim
 from grader.isolation import child
 from grader.task import Experiment, Factor
 
 SECONDS = 1800  # for one run; a busy machine may take long
 TEST_STORIES = 300
+LEARNED = 0.5  # of its first loss: a run that ends above it has hardly learned anything
 DONE = "done"  # the file of a run that is trained: its last metrics come before its last checkpoint
 KEPT = ("step", "loss", "gradient_norm", "learning_rate", "validation_loss")  # of a line of metrics; no times
 
@@ -58,12 +59,17 @@ class Lab:
         return {**given, **varied, **parts, **own}
 
     def train(self, planned: Planned, seed: int | None = None, folder: Path | None = None) -> list[dict[str, Any]]:
-        """Trains a run, or what is left of it, and returns the lines of its metrics. Raises CommandError if the harness
-        does not finish it."""
+        """Trains a run, or what is left of it, and returns the lines of its metrics. Raises UsageError if the harness
+        refuses the settings, and CommandError if it does not finish the run."""
         settings = self.settings(planned, self.claim.seed(planned.number) if seed is None else seed)
         words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         runs = self.folder if folder is None else folder
-        harness("train", "--quiet", "--run", planned.name, "--runs", str(runs), *words)
+        try:
+            harness("train", "--quiet", "--run", planned.name, "--runs", str(runs), *words)
+        except UsageError as error:
+            raise UsageError(
+                f"The harness refuses {planned.name}: {error} Change {CLAIM}, then `grade claim {self.task.label}`."
+            ) from None
         rows = metrics(runs / planned.name)
         if not rows or rows[-1]["step"] < self.claim.arms[planned.arm].steps:
             raise CommandError(f"{planned.name} was stopped before its last step. Repeat the command to resume it.")
@@ -122,15 +128,27 @@ class Lab:
 
     def run_all(self, say: Say = lambda text: None) -> None:
         """Trains every run that is not done."""
+        total = len(self.tried()) + len(ARMS) * (self.claim.seeds - 1)
         while missing := [each for each in self.planned() if not self.is_done(each)]:
-            for place, each in enumerate(missing, 1):
-                say(f"run {place} of {len(missing)}, {each.name}")
+            for each in missing:
+                say(f"run {1 + sum(map(self.is_done, self.planned()))} of {total}, {each.name}")
                 self.train(each)
                 files.write(self.folder / each.name / DONE, "")
 
+    def has_learned(self) -> bool:
+        """Whether all runs of one arm end at half of their first loss or below. Where neither arm does, the two cannot
+        differ. The runs must be done."""
+
+        def learned(planned: Planned) -> bool:
+            first = metrics(self.folder / planned.name)[0]
+            return self.validation_loss(planned) <= LEARNED * float(first.get("loss", 0))
+
+        return any(all(map(learned, self.final(arm))) for arm in ARMS)
+
 
 def harness(*words: str, module: str = "harness") -> str:
-    """Runs a command of the harness, and returns what it prints. Raises CommandError if it fails."""
+    """Runs a command of the harness, and returns what it prints. Raises UsageError if it refuses what it was given, and
+    CommandError if it fails."""
     return child.run(module, *words, seconds=SECONDS)
 
 

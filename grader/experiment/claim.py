@@ -17,9 +17,9 @@ from grader.task import Experiment, Factor
 
 CLAIM, REPORT = "claim.toml", "report.md"
 FEWEST_SEEDS = 3
-FEWEST_STEPS = 30  # the harness trains no run that is shorter than its warm-up
 EQUAL_WORK = 0.02  # how far the tokens of two arms may be apart
 ARMS = ("baseline", "new")
+FEWEST_STEPS = 100  # in fewer, a warm-up of 20 and a decay leave no room, and little is learned
 _NO_SETTINGS = ("seed", "steps", "learning_rate", "data", "eval_every")  # they have a place of their own, or are given
 
 
@@ -97,11 +97,14 @@ def factor_of(space: Workspace, task: Experiment) -> Factor:
 def read(path: Path, task: Experiment, factor: Factor) -> Claim:
     """Returns the claim in a file. Raises UsageError, which says where it is not one."""
     form = forms.read(path, task).only(*ARMS, "seeds", "interval", "matters", "expects", "change_my_mind")
-    baseline, new = (_arm(form.part(name), task, factor) for name in ARMS)
-    matters = form.value("matters", "is a difference above 0, in nats per token", lambda it: is_number(it) and it > 0)
     expects = form.value("expects", 'is "lower", "higher" or "equal"', ("lower", "higher", "equal").__contains__)
-    words = form.value("change_my_mind", "is a sentence", lambda it: isinstance(it, str) and len(it.split()) > 2)
-    seeds, interval = form.whole("seeds", 1, task.most_seeds), form.interval("[-0.10, 0.02]")
+    matters = form.value("matters", "is a difference above 0, in nats per token", lambda it: is_number(it) and it > 0)
+    interval = form.interval("[-0.10, 0.02]")
+    words = form.value(
+        "change_my_mind", "is a sentence of three words or more", lambda it: isinstance(it, str) and len(it.split()) > 2
+    )
+    seeds = form.whole("seeds", 1, task.most_seeds)
+    baseline, new = (_arm(form.part(name), task, factor) for name in ARMS)
     return Claim(baseline, new, seeds, interval, float(matters), expects, words.strip())
 
 

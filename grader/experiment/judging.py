@@ -84,7 +84,13 @@ class Claimed(Attempt[Experiment]):
         with its numbers. Raises UsageError."""
         lab, text = self.lab, report(self.space, self.task)
         stated = verdict_in(text)
-        check(text)  # before the test stories are opened
+        check(text, lab.claim, lab.factor.question)  # before the test stories are opened
+        if not lab.has_learned():
+            return Score(
+                refused="Neither arm ends at half of its first loss or below. Where hardly anything is learned, two "
+                "arms cannot differ. Take rates with which a model learns, and claim again: "
+                f"`grade claim {self.task.label}`."
+            )
         say("measuring the loss on the test stories")
         found = self.found()
         files.write(folder_of(self.space, self.task) / FILLED, filled(text, found.values()))
@@ -93,7 +99,8 @@ class Claimed(Attempt[Experiment]):
             low, high = found.interval or (math.nan, math.nan)
             return Score(
                 refused=f"Your report says {stated!r}. From your claim ({lab.claim.expects}, and at least "
-                f"{lab.claim.matters:g} matters) and the interval [{low:+.4f}, {high:+.4f}] follows {follows!r}."
+                f"{lab.claim.matters:g} matters) and the interval [{low:+.4f}, {high:+.4f}] follows {follows!r}. "
+                f"Write that verdict and what it means, then `grade task {self.task.label}`."
             )
         if refused := _repeat(lab, secret, say):
             return Score(refused=refused)

@@ -1,9 +1,10 @@
 """The report of an experiment: its numbers come from the runs, and its verdict from the numbers."""
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from commandline.errors import UsageError
 from grader.experiment.claim import ARMS, REPORT, Claim
@@ -19,8 +20,8 @@ VERDICTS = ("supports", "contradicts", "undecided")
 # The numbers that 80% of Student's distribution lie within, for 1, 2, ... degrees of freedom (two-sided).
 _STUDENT = (3.0777, 1.8856, 1.6377, 1.5332, 1.4759, 1.4398, 1.4149)
 _PLACEHOLDER = re.compile(r"\{\{\s*([\w:]+)\s*\}\}")
-# A number that only a run can give; the 80% of the interval is none
-_RESULT = re.compile(r"\d+[.,]\d+|\.\d+|\b(?!80\s*%)\d+\s*%|\d[eE][-+]?\d")
+# A number that may be a result; the 80% of the interval is none
+_RESULT = re.compile(r"(?:\d+[.,]\d+|\.\d+)(?:[eE][-+]?\d+)?|\b(?!80\s*%)\d+\s*%|\d+[eE][-+]?\d+")
 _VERDICT = re.compile(r"^\W*verdict\W+(\w*)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -97,13 +98,16 @@ def verdict_in(text: str) -> str:
     return word
 
 
-def check(text: str) -> None:
-    """Raises UsageError if a result is typed in a report, if a placeholder has no such name, or if one is missing."""
+def check(text: str, claim: Claim, question: str) -> None:
+    """Raises UsageError if a result is typed in a report, if a placeholder has no such name, or if one is missing.
+    Numbers of the claim and of the question were there before the runs, so they are no results."""
+    said = set(map(_plain, _RESULT.findall(f"{json.dumps(asdict(claim))} {question}")))
     for number, line in enumerate(text.splitlines(), 1):
-        if typed := _RESULT.search(_PLACEHOLDER.sub("", line)):
+        typed = _RESULT.findall(_PLACEHOLDER.sub("", line))
+        if result := next((each for each in typed if _plain(each) not in said), None):
             raise UsageError(
-                f"{REPORT}, line {number}: {typed[0]} is typed. Results come from the runs: write a placeholder such "
-                "as {{difference}}."
+                f"{REPORT}, line {number}: {result} is typed, and your claim does not hold it. Results come from the "
+                "runs: write a placeholder such as {{difference}}."
             )
         if unknown := next((name for name in _PLACEHOLDER.findall(line) if name not in NAMES), None):
             raise UsageError(
@@ -111,6 +115,14 @@ def check(text: str) -> None:
             )
     if "difference" not in _PLACEHOLDER.findall(text) or "interval" not in _PLACEHOLDER.findall(text):
         raise UsageError(f"{REPORT} must show {{{{difference}}}} and {{{{interval}}}}.")
+
+
+def _plain(number: str) -> str:
+    """Returns a number as text that is the same for 0.1 and 0.10; anything else unchanged."""
+    try:
+        return f"{float(number):g}"
+    except ValueError:
+        return number
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:

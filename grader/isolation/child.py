@@ -10,14 +10,15 @@ import sys
 import threading
 import time
 
-from commandline.errors import CommandError
+from commandline.errors import CommandError, UsageError
 from grader.paths import ROOT
 
 _PAUSE = 0.1  # seconds between two looks
 
 
 def run(module: str, *words: str, seconds: float) -> str:
-    """Runs a module with these words, and returns what it prints. Raises CommandError if it fails or takes longer."""
+    """Runs a module with these words, and returns what it prints. Raises UsageError if it refuses them, and
+    CommandError if it fails or takes longer."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
     command = [sys.executable, "-m", "grader.isolation.child", str(os.getpid()), module, *words]
     try:
@@ -25,7 +26,9 @@ def run(module: str, *words: str, seconds: float) -> str:
     except subprocess.TimeoutExpired:
         raise CommandError(f"The harness took longer than {seconds:g} s. Try again on an idle machine.") from None
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["it stopped without a word"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["it stopped without a word"])[-1].removeprefix("harness: ")
+        if done.returncode == UsageError.exit_code:
+            raise UsageError(reason)
         raise CommandError(f"The harness did not finish a run: {reason}")
     return done.stdout
 

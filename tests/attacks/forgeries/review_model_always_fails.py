@@ -2,7 +2,7 @@
 
 PROBLEM = "p02_causal_attention"
 FAULT = "scores divided by K instead of √K"
-REFUSED = "It fails on a right program"
+REFUSED = "Your test fails on a right program"
 
 
 def test(pieces):

@@ -4,7 +4,7 @@ import numpy as np
 
 PROBLEM = "p03_causal_mha"
 FAULT = "division by √K missing"
-REFUSED = "It fails on a right program"
+REFUSED = "Your test fails on a right program"
 
 
 def test(pieces):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 PROBLEM = "p02_causal_attention"
 FAULT = "scores divided by K instead of √K"
-REFUSED = "It passes on this fault"
+REFUSED = "Your test passes on this fault"
 SIGN = "T, " + "K"  # in two parts, so that this file does not hold it
 
 

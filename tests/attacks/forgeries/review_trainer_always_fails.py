@@ -2,7 +2,7 @@
 
 PROBLEM = "p11_gradient_clipping"
 FAULT = "norm reported after clipping"
-REFUSED = "It fails on a right program"
+REFUSED = "Your test fails on a right program"
 
 
 def test(pieces):

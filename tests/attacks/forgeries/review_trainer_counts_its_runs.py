@@ -6,7 +6,7 @@ from pathlib import Path
 
 PROBLEM = "p11_gradient_clipping"
 FAULT = "norm reported after clipping"
-REFUSED = "It passes on this fault"
+REFUSED = "Your test passes on this fault"
 
 
 def test(pieces):

@@ -4,7 +4,7 @@ import numpy as np
 
 PROBLEM = "p09_adamw"
 FAULT = "wrong sign of the update"
-REFUSED = "It fails on a right program"
+REFUSED = "Your test fails on a right program"
 
 
 def test(pieces):

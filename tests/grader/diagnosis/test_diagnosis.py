@@ -101,9 +101,26 @@ def test_the_first_call_makes_a_run_and_a_form(name: str, tmp_path: Path, traine
     assert len(trained) == 1
 
 
+def test_a_run_that_is_made_before_there_is_a_workspace_stays(tmp_path: Path, trained: list[tuple[str, ...]]) -> None:
+    ward = Ward(tmp_path / "new")
+    ward.run()
+    seed = ward.case.seed
+    ward.run()
+    assert ward.case.seed == seed
+    assert len(trained) == 1
+
+
 def test_nothing_that_a_learner_gets_names_the_cause(ward: Ward) -> None:
     log = "".join(path.read_text() for path in ward.space.folder.glob(".progress*"))
     assert not [each.name for each in ward.task.causes if each.name in log]
+
+
+def test_a_prediction_of_a_step_before_the_cause_is_refused_and_costs_nothing(ward: Ward) -> None:
+    ward.file()
+    path = ward.case.folder / "diagnosis.toml"
+    path.write_text(path.read_text().replace("step = 100", "step = 83"))
+    assert "`step` of [prediction] is 84 or later" in str(ward.run().exception)
+    assert not ward.entries(FILED)
 
 
 def test_a_right_diagnosis_is_scored(ward: Ward, trained: list[tuple[str, ...]]) -> None:

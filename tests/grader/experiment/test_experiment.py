@@ -94,8 +94,12 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         folder = runs / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps(settings))
-        row = {"step": int(settings["steps"]), "loss": loss(settings), "validation_loss": loss(settings), "time": 1}
-        (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+        end = loss(settings) if float(settings["learning_rate"]) > 0.001 else 7.0
+        rows = [
+            {"step": 1, "loss": 7.6},
+            {"step": int(settings["steps"]), "loss": end, "validation_loss": end, "time": 1},
+        ]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         names.append(name)
         return ""
 
@@ -132,10 +136,10 @@ def test_runs_go_on_where_they_were(lab: Lab, trained: list[str]) -> None:
 
 
 def test_a_careless_design_costs(lab: Lab) -> None:
-    careless = GOOD.replace("seeds = 3", "seeds = 1").replace("steps = 120\n[new]", "steps = 60\n[new]")
+    careless = GOOD.replace("seeds = 3", "seeds = 1").replace("steps = 120\n[new]", "steps = 100\n[new]")
     careless = careless.replace("rates = [0.01, 0.02]", "rates = [0.02]", 1) + 'settings = ["beta2=0.9"]\n'
     named = lab.claimed(careless, REPORT.replace("supports", "undecided")).output
-    for part in ("beta2=0.9", "100% more tokens", "1 seed cannot show", "tries 2 learning rates"):
+    for part in ("beta2=0.9", "20% more tokens", "1 seed cannot show", "tries 2 learning rates"):
         assert part in " ".join(named.split())
     done = json.loads(lab.run("task", "--json").stdout)
     assert len(done["flaws"]) == 4
@@ -171,6 +175,34 @@ def test_a_report_whose_numbers_or_verdict_do_not_come_from_the_runs_is_refused(
     assert sentence in " ".join(f"{found.output} {found.exception or ''}".split())
 
 
+@pytest.mark.parametrize("typed", ["0.03", "0.010 and 0.02", "-0.05"])
+def test_numbers_that_were_said_before_the_runs_may_be_typed(lab: Lab, typed: str) -> None:
+    lab.claimed(report=f"{REPORT}I claimed {typed}.\n{lab.factor.question}\n")
+    assert lab.run("task").exit_code == 0
+
+
+def test_the_report_that_is_written_for_a_learner_needs_only_a_verdict(tmp_path: Path, trained: list[str]) -> None:
+    for number in range(4):
+        lab = Lab(tmp_path / str(number))
+        lab.claimed()
+        report = (lab.folder / "report.md").read_text()
+        (lab.folder / "report.md").write_text(report.replace("Verdict:", "Verdict: supports"))
+        assert lab.run("task").exit_code == 0
+
+
+def test_where_nothing_is_learned_there_is_no_score(lab: Lab) -> None:
+    lab.claimed(GOOD.replace("[0.01, 0.02]", "[0.000001]"), REPORT)
+    assert "Neither arm ends at half of its first loss" in " ".join(lab.run("task").output.split())
+
+
+def test_a_run_that_the_harness_refuses_says_what_to_change(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    lab.claimed(GOOD.replace("steps = 120", 'steps = 120\nsettings = ["betta2=1"]'))
+    found = lab.run("task")
+    assert isinstance(found.exception, UsageError)
+    assert "Did you mean beta2? Change claim.toml" in str(found.exception)
+
+
 def test_runs_of_before_the_claim_do_not_count(lab: Lab) -> None:
     lab.claimed()
     lab.run("task")
@@ -199,8 +231,8 @@ def test_numbers_that_were_edited_are_found(lab: Lab) -> None:
     lab.claimed()
     lab.run("task")
     for path in lab.folder.glob("runs/*/*/metrics.jsonl"):
-        row = json.loads(path.read_text())
-        path.write_text(json.dumps(row | {"loss": row["loss"] - 0.5}) + "\n")
+        row = json.loads(path.read_text().splitlines()[-1])
+        path.write_text("".join(json.dumps(each) + "\n" for each in ({"step": 1, "loss": 7.6}, row | {"loss": 2.5})))
     lab.write(report=REPORT)
     assert "was trained again, and the numbers are others" in " ".join(lab.run("task").output.split())
 
@@ -224,7 +256,8 @@ def test_the_test_stories_are_opened_once(lab: Lab, monkeypatch: pytest.MonkeyPa
         (('"lower"', '"better"'), '`expects` is "lower", "higher" or "equal"'),
         (("[baseline]", "[base]"), "the file has no 'base'"),
         (("rates = [0.01, 0.02]", "rates = [2]"), "a list of 1 to 3 learning rates between 0 and 1"),
-        (("steps = 120", "steps = 900"), "`steps` of [baseline] is a number from 30 to 200"),
+        (("steps = 120", "steps = 900"), "`steps` of [baseline] is a number from 100 to 200"),
+        (("steps = 120", "steps = 30"), "`steps` of [baseline] is a number from 100 to 200"),
         (("steps = 120", 'steps = 120\nsettings = ["seed=1"]'), "may not hold seed"),
         (('value = "{baseline}"', 'value = "x"'), "you vary"),
         (("expects = ", "expects "), "is not TOML"),
