@@ -25,11 +25,11 @@ def header(state: State, file: str, width: int) -> list[str]:
     title = wrap(f"Problem {problem.label}, {problem.title}", width)
     entries = " and ".join(f"`{entry.name}`" for entry in problem.entries)
     task = wrap(f"Write {entries} in {file}.", width)
-    return [*(bold(line) for line in title), *task, status(state)]
+    return [*(bold(line) for line in title), *task, status(state, width)]
 
 
-def status(state: State) -> str:
-    """Returns one line on the state of the grading."""
+def status(state: State, width: int) -> str:
+    """Returns one line of at most `width` columns on the state of the grading."""
     if state.grading:
         count = f" {len(state.checks)} of {len(state.problem.checks)} checks" if state.checks else ""
         return click.style(f"grading...{count}{f', {state.note}' if state.note else ''}", fg="cyan")
@@ -38,7 +38,9 @@ def status(state: State) -> str:
     if report := state.report:
         verdict = click.style(str(report.verdict), fg=_BY_VERDICT.get(report.verdict, "red"), bold=True)
         cause = f". Likely cause: {report.misconception.name}" if report.misconception else ""
-        return f"{verdict}, {report.score} of {report.problem.points} points{cause}"
+        said = f"{verdict}, {report.score} of {report.problem.points} points"
+        room = width - len(click.unstyle(said))
+        return f"{said}{cause if len(cause) <= room else f'{cause[: room - 1]}…'}"
     return "waiting"
 
 
