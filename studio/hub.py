@@ -1,8 +1,8 @@
 """The studio as a learner's server of a JupyterHub, which starts `python -m studio.hub` with its variables.
 
-It takes the place of `jupyterhub-singleuser`, which alone needs 100 MB. It lets in those whom the Hub allows to use this
-server: a browser signs in there by OAuth and keeps the token that the Hub gave for it in a cookie of this server. A
-request that is let in gets the secret of a proxy, as from a Jupyter server, and then needs all that `guard` asks for.
+It takes the place of `jupyterhub-singleuser`, which alone needs 100 MB. It lets in those whom the Hub allows to use
+this server: a browser signs in there by OAuth and keeps the token that the Hub gave for it in a cookie of this server.
+A request that is let in gets the secret of a proxy, as from a Jupyter server, and then needs all that `guard` asks for.
 """
 
 import asyncio
