@@ -228,6 +228,9 @@ def test_two_learners_from_a_link_to_a_verdict(hub: Hub, browser: Browser, conte
         expect(page.get_by_text("2 attempts of 2 learners; 0 not graded yet.")).to_be_visible()
         page.get_by_role("link", name="summary.html").click()
         expect(page.get_by_text("ada").first).to_be_visible()
+        page.goto(f"{hub.origin}/user/ada/gpt-kata/problems/01")  # a teacher may, once the Hub has asked
+        page.get_by_role("button", name="Authorize").click()
+        page.wait_for_url(f"{hub.origin}/user/ada/gpt-kata/~*/problems/01", timeout=SECONDS * 1000)
     # A restart of the hub costs nobody an edit.
     servers = [server_of(user).pid for user in ("ada", "bob")]
     hub.stop()
