@@ -299,7 +299,7 @@ PROBLEM = Problem(
         number("a step of a mixture of experts", 1, STEP, "training of experts"),
         Check("best mesh", 2, "choosing", leaves="mesh", cases="meshes", tolerance=DIGITS, calls=(MESH,),
               in_words=mesh_in_words),
-        Check("tensor must divide the heads of keys", 1, "choosing", leaves="mesh", cases="few heads",
+        Check("best mesh of uneven sizes", 1, "choosing", leaves="mesh", cases="few heads",
               tolerance=DIGITS, calls=(MESH,), in_words=mesh_in_words),
         Check("twelve decisions", 3, "deciding", leaves="decisions", cases="decisions", tolerance=DIGITS,
               calls=(SECONDS, RATE, MESH), in_words=decision_in_words),
