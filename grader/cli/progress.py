@@ -190,6 +190,17 @@ def welcome(space: workspace.Workspace) -> None:
     terminal.echo("`grade --help` lists all commands.")
 
 
+def first_step(space: workspace.Workspace, first: Problem) -> None:
+    """Welcomes a learner who has not tried anything yet, and prints how the first problem is solved."""
+    time = f", about {first.minutes} minutes" if first.minutes else ""
+    terminal.echo(f"Welcome. Your first problem is {first.label} {first.title}{time}.")
+    terminal.echo(
+        f"Read its page with `grade show {first.label}`, fill in {space.file(first)}, then grade it with "
+        f"`grade problem {first.label}`."
+    )
+    terminal.echo("`grade path` lists the paths through the course, and `grade --help` all commands.")
+
+
 def _say_hunts(space: workspace.Workspace) -> None:
     """Suggests a first hunt to a learner who has passed enough problems for one.
 
