@@ -56,6 +56,8 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
         most = best.get(problem.name, 0)
         row = f"  {problem.label}  {problem.title:40} {points:2} of {problem.points:2}"
         state = f"{state} (best {most})" if most > points else state
+        if why := space.why_changed(problem) if state == workspace.CHANGED else "":
+            state = f"{state}: {why}"
         if stages := progress.get(problem.name, log.Progress()).stages:
             state = (
                 f"{state}, {stages} of {counted(len(problem.stages), 'stage')} passed"
