@@ -191,9 +191,12 @@ def problem_(
         files.write(html, document(made))
         terminal.echo(f"new   {html}", err=True)
     attempt.note(verdict, machine_readable=format_ is not None)
-    if verdict.verdict == "PASS" and attempt.own and format_ is None and (said := attempt.space.finished(problem)):
-        click.echo()
-        terminal.echo(click.style(said, bold=True))
+    if verdict.verdict == "PASS" and attempt.own and format_ is None:
+        if following := attempt.space.next_problem():
+            terminal.echo(f"Next problem: {following.label} {following.title}, `grade show {following.label}`.")
+        if said := attempt.space.finished(problem):
+            click.echo()
+            terminal.echo(click.style(said, bold=True))
     if fix and attempt.own:
         attempt.space.remember(problem, fix=verdict.mistake)
     if made and html:

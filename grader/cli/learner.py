@@ -110,6 +110,8 @@ def main(ctx: click.Context, folder: str | None, course: str | None, today: date
     if ctx.invoked_subcommand is None:
         if any(row.attempted for row in space.progress().values()):
             progress.welcome(space)
+        elif (first := space.next_problem()) and space.file(first).exists():
+            progress.first_step(space, first)
         else:
             click.echo(ctx.get_help())
 

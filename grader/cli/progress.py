@@ -56,6 +56,8 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
         most = best.get(problem.name, 0)
         row = f"  {problem.label}  {problem.title:40} {points:2} of {problem.points:2}"
         state = f"{state} (best {most})" if most > points else state
+        if why := space.why_changed(problem) if state == workspace.CHANGED else "":
+            state = f"{state}: {why}"
         if stages := progress.get(problem.name, log.Progress()).stages:
             state = (
                 f"{state}, {stages} of {counted(len(problem.stages), 'stage')} passed"
@@ -188,6 +190,17 @@ def welcome(space: workspace.Workspace) -> None:
         terminal.echo(f"{verb} {following.label} {following.title}{minutes}: `grade show {following.label}`.")
     _say_hunts(space)
     terminal.echo("`grade --help` lists all commands.")
+
+
+def first_step(space: workspace.Workspace, first: Problem) -> None:
+    """Welcomes a learner who has not tried anything yet, and prints how the first problem is solved."""
+    time = f", about {first.minutes} minutes" if first.minutes else ""
+    terminal.echo(f"Welcome. Your first problem is {first.label} {first.title}{time}.")
+    terminal.echo(
+        f"Read its page with `grade show {first.label}`, fill in {space.file(first)}, then grade it with "
+        f"`grade problem {first.label}`."
+    )
+    terminal.echo("`grade path` lists the paths through the course, and `grade --help` all commands.")
 
 
 def _say_hunts(space: workspace.Workspace) -> None:

@@ -22,6 +22,7 @@ from grader.problem import Problem
 _LARGEST = 1 << 20  # bytes, of a page
 DEFAULT = "attempts"
 PASSED, PASSED_BY_CORE = "passed", "passed by its core"  # the states of a file that passes as it is
+CHANGED = "changed since it passed"
 # So that git joins the logs of two machines without asking.
 _ATTRIBUTES = f"{log.FILE} merge=union\n"
 
@@ -226,6 +227,36 @@ class Workspace:
     def digest(self, problem: Problem) -> str:
         """Returns a hash of the problem's file and of the course modules in the folder that it imports. Empty if there
         is no file."""
+        sources = self._sources(problem)
+        return digest_of(sources) if sources else ""
+
+    def why_changed(self, problem: Problem) -> str:
+        """Returns which imported files changed since the problem passed, in a clause; empty if its file is as it was,
+        or if no import is known to have changed."""
+        if self.standing(problem).state != CHANGED:
+            return ""
+        labels = [each.label for each in self._changed_imports(problem, self.progress())]
+        return f"it imports {' and '.join(labels)}, which changed" if labels else ""
+
+    def _changed_imports(self, problem: Problem, progress: Mapping[str, Progress]) -> list[Problem]:
+        """Returns the problems whose files this one imports, directly or not, and that changed after it passed. One
+        that changed only because of its own imports is left out."""
+        passed_at = progress[problem.name].passed_at
+        names = self._sources(problem).keys() - {problem.name}
+        changed = [
+            each
+            for each in catalog.problems()
+            if each.name in names and (row := progress.get(each.name))
+            if row.passed_at > passed_at or self._standing(each, progress).state not in (PASSED, PASSED_BY_CORE)
+        ]
+        implied = {
+            each.name for each in changed if self._sources(each).keys() & {one.name for one in changed} - {each.name}
+        }
+        return [each for each in changed if each.name not in implied]
+
+    def _sources(self, problem: Problem) -> Mapping[str, str]:
+        """Returns the text of the problem's file and of the course modules in the folder that it imports, by name;
+        nothing if there is no file."""
 
         def text(name: str) -> str | None:
             try:
@@ -234,7 +265,7 @@ class Workspace:
                 return None
 
         source = text(problem.name)
-        return "" if source is None else digest_of(imports.with_imports(problem.name, source, text))
+        return {} if source is None else imports.with_imports(problem.name, source, text)
 
     def standings(self) -> dict[str, Standing]:
         """Returns the learner's standing in each problem of the course, by name."""
@@ -315,7 +346,7 @@ class Workspace:
         same = not row.digest or self.digest(problem) == row.digest
         if last == "PASS" or (row.digest and same):
             passed = PASSED_BY_CORE if row.by_core else PASSED
-            return Standing(passed if same else "changed since it passed", row.score, True)
+            return Standing(passed if same else CHANGED, row.score, True)
         return Standing("reset" if last == "NOT ATTEMPTED" else "broken", points, False)
 
     def reset(self, problem: Problem) -> Path | None:

@@ -13,7 +13,7 @@ from problems.stage.weights import POCKET, build, encode, token
 CLEAN = "One day, a shy girl named Mia woke up."
 CORRUPTED = "One day, a shy boy named Tom woke up."
 ANSWER, FOIL = " Her", " His"
-BLOCKS = tuple(f"block {number}" for number in range(1, POCKET.num_layers + 1))
+BLOCKS = tuple(f"block {number}" for number in range(POCKET.num_layers))
 L, H = POCKET.num_layers, POCKET.num_heads
 
 
@@ -66,7 +66,7 @@ def play(module: LearnerModule) -> Exhibits:
     yield _map(
         "What each head restores",
         heads,
-        tuple(f"head {number}" for number in range(1, H + 1)),
+        tuple(f"head {number}" for number in range(H)),
         _carriers(heads),
         "",
     )  # fmt: skip
@@ -79,19 +79,19 @@ def _carriers(heads: np.ndarray) -> str:
     if heads.max() < 0.3:
         return f"No head restores more than {heads.max():.0%}, but two should: is each patched at all positions?"
     best = [np.unravel_index(place, heads.shape) for place in np.argsort(-heads, axis=None)[:2]]
-    named = " and head ".join(f"{h + 1} of block {i + 1} ({heads[i, h]:.2f})" for i, h in best)
+    named = " and head ".join(f"{h} of block {i} ({heads[i, h]:.2f})" for i, h in best)
     return f"Head {named} restore most: one head alone, taken from the other run, moves the answer."
 
 
 def _path(grid: np.ndarray, clean: np.ndarray, corrupted: np.ndarray) -> str:
-    """What the grid says, or what is wrong with it: before block 1, only places with other tokens can have a score."""
+    """What the grid says, or what is wrong with it: before block 0, only places with other tokens can have a score."""
     same = np.flatnonzero(clean == corrupted)
     if not np.isfinite(grid).all():
         return "Some scores are not numbers."
     if np.abs(grid[0, same]).max() > 0.01:
         t = int(same[np.abs(grid[0, same]).argmax()])
         return (
-            f"Before block 1, “{token(clean[t]).strip()}” has a score of {grid[0, t]:.2f}, although both texts have "
+            f"Before block 0, “{token(clean[t]).strip()}” has a score of {grid[0, t]:.2f}, although both texts have "
             "the same vector there. A patch of it can change nothing: another place is patched, or a patch stays."
         )
     first, last = int(grid[0].argmax()), int(grid[-1].argmax())
@@ -100,9 +100,9 @@ def _path(grid: np.ndarray, clean: np.ndarray, corrupted: np.ndarray) -> str:
             f"Before the last block, “{token(clean[last]).strip()}” has the largest score, but only the last word "
             f"counts."
         )
-    name = f"Before block 1, “{token(clean[first]).strip()}” restores most ({grid[0, first]:.2f})."
+    name = f"Before block 0, “{token(clean[first]).strip()}” restores most ({grid[0, first]:.2f})."
     if grid[1, first] > 0.1 or grid[1, last] < 0.5:
-        return f"{name} Before block 2, the last position restores {grid[1, last]:.2f}."
+        return f"{name} Before block 1, the last position restores {grid[1, last]:.2f}."
     return (
         f"At first, who the story is about stands at “{token(clean[first]).strip()}” ({grid[0, first]:.2f}). After one "
         f"block it stands at the last position ({grid[1, last]:.2f}), where the next word is chosen. The name itself "

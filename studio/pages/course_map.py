@@ -12,7 +12,7 @@ from grader.cost import records
 from grader.cost.figures import WORK
 from grader.course import catalog, glossary, models, paths, tasks
 from grader.course.log import Progress
-from grader.course.workspace import Standing
+from grader.course.workspace import CHANGED, Standing
 from grader.practice import reminders
 from grader.problem import Problem
 from grader.report import exhibits_picture
@@ -31,6 +31,7 @@ class Node:
         row: The row, one for each part.
         column: The column in that row.
         standing: The learner's current standing.
+        why_changed: Which imports changed since it passed, in a clause; empty if none is known to have.
         best: The best score.
         is_next: Whether it is the suggested next problem.
         is_due: Whether its review is due.
@@ -43,6 +44,7 @@ class Node:
     row: int
     column: int
     standing: Standing
+    why_changed: str
     best: int
     is_next: bool
     is_due: bool
@@ -67,6 +69,8 @@ class Node:
         best = f", best {self.best}" if self.best > now else ""
         if self.is_due:
             return "review due"
+        if self.why_changed:
+            return f"{state}: {self.why_changed}"
         if now == self.problem.points:
             return f"{state}, {self.work:,} operations" if self.work else state
         return f"{state}, {now} of {self.problem.points}{best}"
@@ -117,11 +121,15 @@ def _nodes(studio: Studio) -> list[Node]:
         shown = exhibits.get(str(problem.name))
         picture = exhibits_picture.render(shown) if shown else ""
         standing, is_due = standings[problem.name], str(problem.name) in due
+        why_changed = studio.space.why_changed(problem) if standing.state == CHANGED else ""
         lowest = records.best(records.counted(entries, problem)).get(WORK.name)
         work = lowest.figures[WORK.name] if lowest else 0
         nodes.append(
-            Node(problem, len(columns) - 1, column, standing, best, is_next, is_due, picture, problem in on_path, work)
-        )
+            Node(
+                problem, len(columns) - 1, column, standing, why_changed, best, is_next, is_due, picture,
+                problem in on_path, work,
+            )
+        )  # fmt: skip
     return nodes
 
 

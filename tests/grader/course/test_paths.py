@@ -122,7 +122,12 @@ def test_the_best_run_of_ones_own_pieces_is_told(space: Workspace):
 def test_somebody_who_comes_back_is_welcomed(space: Workspace):
     assert "Usage:" in run()
     run("start")
-    assert "Usage:" in run()
+    said = run()
+    assert "Your first problem is 01 " in said
+    assert "`grade show 01`" in said
+    assert "`grade problem 01`" in said
+    assert len(said.splitlines()) < 8
+    assert "Usage:" in run("--help")
     passed(space, "01", "02", "03")
     said = run()
     assert f"Welcome back. 3 of {len(catalog.names())} problems passed, 19 points." in said

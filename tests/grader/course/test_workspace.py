@@ -166,6 +166,21 @@ def test_a_piece_that_another_one_imports(space):
     grade_as(space, block, "PASS", block.points, f"import {heads.name}\n")
     space.file(heads).write_text("x = 2\n")
     assert space.standing(block).state == "changed since it passed"
+    assert not space.why_changed(block), "03 was never graded"
+
+
+def test_a_changed_import_is_named(space):
+    heads, block, gpt = (catalog.find(label) for label in ("03", "05", "06"))
+    grade_as(space, heads, "PASS", heads.points, "x = 1\n")
+    grade_as(space, block, "PASS", block.points, f"import {heads.name}\n")
+    grade_as(space, gpt, "PASS", gpt.points, f"import {block.name}\n")
+    assert not space.why_changed(block)
+    space.file(heads).write_text("x = 2\n")
+    assert space.why_changed(block) == space.why_changed(gpt) == "it imports 03, which changed"
+    assert not space.why_changed(heads)
+    space.file(heads).write_text("x = 1\n")
+    space.file(block).write_text(f"import {heads.name}  # of mine\n")
+    assert not space.why_changed(block)
 
 
 def test_a_passing_text_keeps_its_date(space, monkeypatch):
