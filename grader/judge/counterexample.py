@@ -137,8 +137,10 @@ def compared(
 
 
 def _selected(check: Check, mismatch: Mismatch | None, leaves: Sequence[Leaf]) -> list[Leaf]:
-    """Returns the leaves that the check compared. Measures are compared only where the values are right."""
+    """Returns the leaves that the check compared. Measures are compared only where the values are right, and codes
+    only where no value that they are read off is NaN."""
     selected = select(leaves, check.leaves)
-    if check.measures and mismatch and mismatch.path not in {leaf.path for leaf in selected}:
+    elsewhere = mismatch and mismatch.path not in {leaf.path for leaf in selected}
+    if mismatch and elsewhere and (check.measures or mismatch.kind == "value"):
         return values(leaves)
     return selected

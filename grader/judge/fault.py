@@ -18,6 +18,7 @@ from grader.wire.relation import relation
 
 # A submodule applies few operations: the error of a correct one is far below this, that of a wrong one far above.
 AGREE = Tolerance(rtol=1e-4, atol=1e-4)
+_MOST_NAMED = 8  # right submodules in a sentence
 
 
 def check(entry: str) -> Check:
@@ -134,10 +135,10 @@ def _sentences(path: str, calls: Sequence[Call]) -> list[str]:
     name = "The model as a whole" if path == WHOLE else f"`{path}`"
     sentences = [f"{name} receives the right input but returns the wrong output."]
     if right:
-        *others, last = [f"`{submodule}`" for submodule in right[-4:]]
-        sentences.append(
-            f"Inside it, {', '.join(others)} and {last} are right." if others else f"Inside it, {last} is right."
-        )
+        *others, last = [f"`{submodule}`" for submodule in right[-_MOST_NAMED:]]
+        which = f"{', '.join(others)} and {last} are right" if others else f"{last} is right"
+        more = ", and so are earlier ones" if len(right) > _MOST_NAMED else ""
+        sentences.append(f"Inside it, {which}{more}.")
     if wrong_input:
         sentences.append(f"`{wrong_input[0]}` already receives a wrong input.")
     return sentences

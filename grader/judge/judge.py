@@ -24,7 +24,7 @@ from grader.judge.submission import Submission
 from grader.judge.verdict import CheckResult, Report, Verdict
 from grader.judge.worker_session import Failure, Outcome, Say
 from grader.problem import Case, Check, Difference, Problem
-from grader.wire.compare import Leaf, Mismatch, compare, error, on_page, select, to_be_equal, values
+from grader.wire.compare import Leaf, Mismatch, compare, error, first_nan, on_page, select, to_be_equal, values
 from grader.wire.relation import relation, right_part
 
 SHRINK_SECONDS = 1.5
@@ -166,9 +166,6 @@ class Comparison:
             return not_judged(check, case, blocked.same_output(check.agrees_with))
         if mismatch is None:
             return CheckResult(check, Verdict.PASS, case=case)
-        if check.in_words and mismatch.kind == "value":
-            wrong = Difference(mismatch.name, mismatch.index or (), mismatch.expected, mismatch.got)
-            mismatch = replace(mismatch, words=check.in_words(case, wrong))
         return CheckResult(check, Verdict.FAIL, mismatch.sentence(), mismatch, case)
 
     def _agrees(self, check: Check, case: Case, outcome: Outcome) -> bool:
@@ -455,16 +452,24 @@ def _sizes_apart(one: Case, other: Case) -> int:
 
 
 def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mismatch | None:
-    """Returns the first mismatch in the leaves that a check compares, with coded numbers as words."""
+    """Returns the first mismatch in the leaves that a check compares, with coded numbers as words. A code that is read
+    off a NaN means nothing: then the NaN is the mismatch."""
     expected_leaves, got_leaves = select(expected.leaves, check.leaves), select(got.leaves, check.leaves)
     if expected_leaves and not got_leaves:
         first = expected_leaves[0]
         return Mismatch("missing", first.path, str(first), "nothing")
     mismatch = compare(expected_leaves, got_leaves, tolerance_for(check, got), check.compare)
-    if mismatch and mismatch.kind == "value" and check.words:
+    if mismatch is None or mismatch.kind != "value":
+        return mismatch
+    if check.words:
+        if found := first_nan(values(expected.leaves), values(got.leaves)):
+            return found
         words, numbers = check.words_for(case), (mismatch.expected, mismatch.got)
         want, have = (words.get(int(text), text) if text.lstrip("-").isdigit() else text for text in numbers)
-        return replace(mismatch, expected=want, got=have, off_by=None)
+        mismatch = replace(mismatch, expected=want, got=have, off_by=None)
+    if check.in_words:
+        wrong = Difference(mismatch.name, mismatch.index or (), mismatch.expected, mismatch.got)
+        mismatch = replace(mismatch, words=check.in_words(case, wrong))
     return mismatch
 
 

@@ -199,7 +199,7 @@ class _Sides:
 
     def _text(self, value: Any, digits: int = 3) -> str:
         value = value.item() if isinstance(value, np.generic) else value
-        if value in self.words:
+        if isinstance(value, int) and value in self.words:
             return self.words[value]
         return "0" if isinstance(value, float) and abs(value) <= self.zero else number(value, digits)
 

@@ -152,6 +152,21 @@ def mismatches(
             yield mismatch
 
 
+def first_nan(expected: Sequence[Leaf], got: Sequence[Leaf]) -> Mismatch | None:
+    """Returns the mismatch of the first NaN that has a number of the reference at its place; None if there is none."""
+    by_path = {leaf.path: leaf for leaf in got}
+    for leaf in expected:
+        have = by_path.get(leaf.path)
+        if have is None or have.shape != leaf.shape:
+            continue
+        wrong = np.isnan(_wide(have.values)) & ~np.isnan(_wide(leaf.values))
+        if wrong.any():
+            first = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
+            shown, came = _apart(leaf.values[first], have.values[first])
+            return Mismatch("value", leaf.path, shown, came, first, wrong=int(wrong.sum()), total=int(wrong.size))
+    return None
+
+
 def _instead(leaf: Leaf, missing: Sequence[Leaf], unexpected: Sequence[Leaf]) -> str:
     """Describes what the output has in place of a missing leaf: the unmatched leaf of the same shape with the nearest
     name."""

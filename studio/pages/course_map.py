@@ -1,5 +1,6 @@
 """The map: all problems by part, the problems that each builds on, and the learner's progress."""
 
+import re
 from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
@@ -20,6 +21,8 @@ from grader.report.markdown_html import to_html
 from grader.task import Task
 from studio.studio import Studio
 from studio.view import read_json, render
+
+_LONG_WORD = re.compile(r"(\w{7,})(tion)")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Node:
     picture: str
     on_path: bool
     work: int
+
+    @property
+    def title(self) -> str:
+        """The problem's title, with soft hyphens in the words that are longer than a column of the map."""
+        return _LONG_WORD.sub("\\1\N{SOFT HYPHEN}\\2", self.problem.title)
 
     @property
     def kind(self) -> str:

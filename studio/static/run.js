@@ -57,7 +57,7 @@ function showSamples(all) {
 
 function showSample() {
   const found = samples.find(({ step }) => step === Number(steps.value));
-  sample.textContent = found ? found.text : "The first sample comes with the first validation.";
+  sample.textContent = found ? found.text : "There is no sample yet.";
   sample.classList.toggle("empty", !found);
 }
 

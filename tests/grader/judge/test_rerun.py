@@ -26,6 +26,18 @@ def test_only_a_case_that_may_be_shown_is_kept_or_run_again(fork_server: ForkSer
     assert "Tracer" in secret.stdout
 
 
+def test_a_code_that_is_read_off_a_nan_is_not_named(fork_server: ForkServer):
+    """A NaN differs from itself, so an output that is NaN would depend on everything."""
+    name = "p02_causal_attention"
+    text = (ROOT / "solutions" / f"{name}.py").read_text().replace("-1e9", "-jnp.inf").replace("tril(", "triu(1 - ")
+    report = grade(catalog.load(name), Submission("mine.py", {name: text}), fork_server)
+    causality = next(result for result in report.checks if result.check.name == "causality")
+    assert causality.message.startswith("`output[")
+    assert "is nan" in causality.message
+    assert "depends" not in causality.message
+    assert "NaN" in report.fault
+
+
 def test_nothing_is_judged_by_the_values_of_a_parameter_with_another_name(fork_server: ForkServer):
     name = "p01_token_embedding"
     text = (ROOT / "solutions" / f"{name}.py").read_text().replace("self.pos_embed", "self.wpe")
