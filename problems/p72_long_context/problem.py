@@ -32,6 +32,12 @@ def short(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**settings(sizes, rng), "original": int(rng.integers(64, 150)), "truncate": bool(sizes["truncate"])}
 
 
+def few(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """So few pairs that even the last one turns more than once in the original context: the ramp ends behind it."""
+    values = settings(sizes, rng)
+    return {**values, "original": int(rng.uniform(10, 90) * values["base"] ** 0.5)}
+
+
 def unchanged(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**settings(sizes, rng), "factor": 1.0}
 
@@ -166,7 +172,7 @@ PROBLEM = Problem(
         "whole": Cases(whole, MANY, draws=2),
         "short": Cases(short, {"K": (16, 22), "truncate": (1, 0)}, draws=3),
         "unchanged": Cases(unchanged, {"K": (12,)}, draws=1),
-        "one frequency": Cases(settings, {"K": (2,)}, draws=1),
+        "few": Cases(few, {"K": (2, 4)}, draws=2),
         "models": Cases(of_life, {"model": (0, 1, 2)}, draws=3),
         "vectors": Cases(vectors, SIZES, draws=1),
         "plain": Cases(plain, {"T": (4,), "H": (2,), "K": (6,)}, draws=1),
@@ -181,7 +187,7 @@ PROBLEM = Problem(
         extended("a range that is not rounded", 1, "whole"),
         extended("a short context", 1, "short"),
         extended("a factor of 1", 1, "unchanged"),
-        extended("one frequency", 1, "one frequency"),
+        extended("one or two frequencies", 1, "few"),
         extended("three models", 1, "models"),
         *output_and_gradient(
             ROTATE, wrt=["x"], points=(2, 1), names=("rotated vectors", "gradient"), cases="vectors"

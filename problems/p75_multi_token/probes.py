@@ -127,11 +127,14 @@ class Remote:
 
     def _ids(self, token_ids: Any, method: str) -> list[int]:
         ids = np.asarray(token_ids)
-        if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu" or (ids < 0).any() or (ids >= self._V).any():
+        if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu":
             raise BadOutputError(
                 f"`model.{method}` was called with {described(token_ids)}; it takes at least one token, from 0 to "
                 f"{self._V - 1}, in an array of integers (T,)"
             )
+        strange = ids[(ids < 0) | (ids >= self._V)]
+        if len(strange):
+            raise BadOutputError(f"`model.{method}` was called with token {strange[0]}; tokens are 0 to {self._V - 1}")
         return [int(each) for each in ids]
 
 
