@@ -45,7 +45,7 @@ WRONG = dataclasses.replace(TABLE, rows=(("mom", "dad"),))
         (SHORTER, "the first other token is “nothing” where a right file has “Mia”"),
         (FAINTER, "head 1, b, c: 0.25 where a right file has 1"),
         (BROKEN, "yours, step 2: nan where a right file has 2"),
-        (LOWER, "after block 1, the harness's: 0.5 where a right file has 1"),
+        (LOWER, "after block 1, right: 0.5 where a right file has 1"),
         (WRONG, "mom, nearest: “dad” where a right file has “aunt”"),
     ],
 )

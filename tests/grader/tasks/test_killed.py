@@ -32,11 +32,11 @@ seeds = 2
 [baseline]
 value = "{baseline}"
 rates = [0.01]
-steps = 30
+steps = 100
 [new]
 value = "{new}"
 rates = [0.01]
-steps = 30
+steps = 100
 """
 REPORT = "The difference is {{difference}}, in {{interval}}.\n\nVerdict: contradicts\n"
 DIAGNOSIS = """

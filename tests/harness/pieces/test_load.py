@@ -175,7 +175,7 @@ def test_stubs_are_not_pieces_and_the_description_says_so(workspace: Path) -> No
     assert "CausalMHA: yours" in told
     assert "GPTBlock" not in told
     assert "next_token_loss: built-in (there is no p07_next_token_loss.py)" in told
-    assert "muon: not used (it is used with optimizer=muon and your MiniGPT or ModernGPT)" in told
+    assert "muon: not used (it is used with optimizer=muon and your MiniGPT, ModernGPT or MultiTokenGPT)" in told
 
 
 def test_the_config_records_a_digest_of_the_pieces(workspace: Path) -> None:
