@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from grader.authoring import Arrays, BadOutputError, Reading, Subject, described, eager, given, to_fill
+from grader.authoring import Arrays, BadOutputError, Reading, Subject, cotangent, described, eager, given, to_fill
 from grader.problem import Case
 from problems.p71_attention_switches.problem import NAMES, NONE, WORDS
 
@@ -53,13 +53,17 @@ def reading(subject: Subject, case: Case) -> Reading:
 
 
 def with_sinks(subject: Subject, case: Case) -> Reading:
-    """The output with the sinks of the case."""
+    """The output with the sinks of the case, and its gradient with respect to them."""
     graphdef, parameters, rest = subject.build("Attention", case)
 
     def program(parameters: Any, sinks: Any, x: Any) -> Arrays:
-        layer: Any = nnx.merge(graphdef, parameters, rest)
-        layer.sinks[...] = sinks
-        return {"output": layer(x)}
+        def output(sinks: Any) -> Any:
+            flat = nnx.to_flat_state(parameters)
+            state = [(path, each.replace(sinks) if path == ("sinks",) else each) for path, each in flat]
+            return nnx.merge(graphdef, nnx.from_flat_state(state), rest)(x)
+
+        out, back = jax.vjp(output, sinks)
+        return {"output": out, "gradient.sinks": back(cotangent("output", out))[0]}
 
     return subject.run(program, case, parameters, given(case, "sinks_H"), given(case, "x"))
 

@@ -184,9 +184,7 @@ PROBLEM = Problem(
             names=("norm, sinks and window", "norm, sinks and window, gradient"), tolerance=STEEP,
         ),
         output(ATTENTION, points=1, name="no positions, in chunks", cases="without positions"),
-        Check(
-            "large scores and sinks", 1, "with_sinks", leaves="output", cases="loud", tolerance=LOUD, calls=(ATTENTION,)
-        ),
+        Check("large scores and sinks", 1, "with_sinks", cases="loud", tolerance=LOUD, calls=(ATTENTION,)),
         output(ATTENTION, points=1, name="a window of 512", cases="window of 512", tolerance=DEEP),
         *(
             exact(f"switches of {name}", 1, "reading", "layers", cases=name, in_words=of_layer, calls=(SWITCHES,))
