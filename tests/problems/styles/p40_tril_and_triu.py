@@ -12,7 +12,7 @@ class Block(nnx.Module):
         self.full = full
         self.ff = SwiGLU(d, f, rngs)
         self.norm2 = RMSNorm(d, eps, rngs)
-        self.attn = GQA(d, h, g, base, rngs)
+        self.attn = GQA(d, h, g, base, rngs=rngs)
         self.norm1 = RMSNorm(d, eps, rngs)
 
     def __call__(self, x, full, local):
