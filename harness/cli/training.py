@@ -412,8 +412,8 @@ def _train(run: Any, config: Config, pieces_folder: Path | None, *, quiet: bool)
     if run.config_file.exists():  # a run ends by the schedule that it began with
         config = dataclasses.replace(config, schedule_start=run.config().schedule_start)
     pieces = pieces_of(run, config, pieces_folder)
-    for line in pieces.describe(config) if pieces else ():
-        log_to_stderr(f"  {line}")
+    for line in pieces.describe(config) if pieces and is_first() else ():
+        terminal.echo(f"  {line}", indent=4, err=True)
     quiet = quiet or not is_first()
     first_alone(lambda: run.tokenizer(config))  # which may have to be trained
     session = open_session(run, config, pieces, log=log_to_stderr, quiet=quiet)
