@@ -21,7 +21,7 @@ from grader.problem import Case
 PATIENCE = 30  # times the limit, by the clock: a busy machine gives a program less
 START = 3.0  # seconds for the start of an interpreter
 MOST_WRITTEN = 1 << 20  # bytes
-LONGEST = 1.0  # seconds of computing for one answer
+PROMPT = 1.0  # seconds of computing that `verify` may take
 
 
 class Runner:
@@ -134,7 +134,7 @@ def verifying(subject: Subject, case: Case) -> Reading:
     for pair in ast.literal_eval(str(case.values["pairs"])):
         start = time.process_time()
         right.append(_decision(subject, "verify", *pair))
-        late.append(time.process_time() - start > LONGEST)
+        late.append(time.process_time() - start > PROMPT)
     return Reading({"answers.right": np.array(right, np.int32), "answers.late": np.array(late, np.int32)})
 
 
