@@ -21,6 +21,8 @@ NUMBER = re.compile(
     re.VERBOSE,
 )
 
+BOX = re.compile(r"\\boxed\{")
+
 
 def whole(text: str | None) -> int:
     """The value of digits with separators; 0 for none."""
@@ -48,8 +50,9 @@ def number(text: str) -> Fraction | None:
 
 
 def boxes(text: str) -> Iterator[str]:
-    """What stands in each box of a text, up to the brace that closes it."""
-    for opened in re.finditer(r"\\boxed\{", text):
+    """What stands in each box of a text, up to the brace that closes it. A box in a box is a part of it."""
+    opened = BOX.search(text)
+    while opened:
         depth = 1
         for place in range(opened.end(), len(text)):
             depth += {"{": 1, "}": -1}.get(text[place], 0)
@@ -58,6 +61,8 @@ def boxes(text: str) -> Iterator[str]:
                 break
         else:
             yield ""  # never closed
+            return
+        opened = BOX.search(text, place)  # behind the box: from each brace to the end, the time would be a square
 
 
 def verify(answer: str, truth: str) -> bool:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import types
 import warnings
 from pathlib import Path
@@ -20,6 +21,7 @@ from grader.problem import Case
 PATIENCE = 30  # times the limit, by the clock: a busy machine gives a program less
 START = 3.0  # seconds for the start of an interpreter
 MOST_WRITTEN = 1 << 20  # bytes
+PROMPT = 1.0  # seconds of computing that `verify` may take
 
 
 class Runner:
@@ -127,9 +129,13 @@ def _execute(program: Path, main: types.ModuleType, codes: list[int]) -> None:
 
 @eager
 def verifying(subject: Subject, case: Case) -> Reading:
-    """For each answer, whether it is taken for right."""
-    pairs = ast.literal_eval(str(case.values["pairs"]))
-    return Reading({"right": np.array([_decision(subject, "verify", *pair) for pair in pairs], np.int32)})
+    """For each answer, whether it is taken for right, and whether that took too much computing."""
+    right, late = [], []
+    for pair in ast.literal_eval(str(case.values["pairs"])):
+        start = time.process_time()
+        right.append(_decision(subject, "verify", *pair))
+        late.append(time.process_time() - start > PROMPT)
+    return Reading({"answers.right": np.array(right, np.int32), "answers.late": np.array(late, np.int32)})
 
 
 @eager

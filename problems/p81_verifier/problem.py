@@ -12,6 +12,7 @@ from problems.p81_verifier.programs import FAMILIES, TASKS, expected
 VERIFY, RUN_TESTS = "verify", "run_tests"
 SECONDS = {"endless": 0.1}  # of computing for each program, by group
 AMPLE = 0.2  # in the other groups
+MANY = 5000  # boxes in boxes: searched to the end of the text from each, they take several seconds
 
 # Answers, each with the truth that it is compared with.
 ANSWERS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -49,7 +50,7 @@ ANSWERS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\boxed{43} or \boxed{42}", "42"), (r"\boxed{42}, that is, \boxed{42.0}", "42"), (r"\boxed{42", "42"),
         (r"42, or \boxed{43}", "42"), (r"\boxed{}", "42"), (r"\boxed{42 or 43}", "42"), ("{42}", "42"),
         (r"\boxed{\frac{1}{2}", "0.5"), (r"\frac{10}{4}", "2.5"), (r"\boxed{x} \boxed{42}", "42"),
-        (r"\boxed{\frac{1}{0}}", "1"),
+        (r"\boxed{\frac{1}{0}}", "1"), (r"\boxed{42} or \boxed{43", "42"), (r"\boxed{", "42"),
     ),
     "hostile": (
         ("1/0", "1"), ("0/0", "0"), ("no solution", "no solution"), ("", ""), ("nan", "nan"), ("x", "y"), ("1", "1/0"),
@@ -59,8 +60,12 @@ ANSWERS: dict[str, tuple[tuple[str, str], ...]] = {
     "long": (
         ("0e1000", "0"), ("0e0999", "0"), ("0e999", "0"), ("1e-999", "0"), ("1e99999", "1"), ("0" * 1500 + "7", "7"),
         ("0" * 900 + "7", "7"), ("0" * 999 + "7", "7"), ("0" * 1000 + "7", "7"),
+        (" " * 1500 + "7", "7"), ("7.\n" + " " * 1500, "7"),
     ),
     "very long": (("9" * 5000, "42"), ("1/" + "9" * 5000, "42"), ("42", "9" * 5000)),
+    "many boxes": (
+        (r"\boxed{42} " * 1000, "42"), (r"\boxed{" * MANY, "42"), (r"\boxed{" * MANY + "42" + "}" * MANY, "42"),
+    ),
 }  # fmt: skip
 
 
@@ -123,6 +128,8 @@ def answer_in_words(case: Case, difference: Difference) -> str:
     if not difference.index:
         return ""
     answer, truth = ast.literal_eval(str(case.values["pairs"]))[difference.index[0]]
+    if difference.path.endswith("late"):
+        return f"`verify({_short(answer)}, {_short(truth)})` took more than a second of computing"
     got, right = ("True" if each == "1" else "False" for each in (difference.got, difference.expected))
     return f"`verify({_short(answer)}, {_short(truth)})` is {got}; it must be {right}"
 
@@ -149,7 +156,7 @@ def shown(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def answer_check(name: str, points: int, cases: str) -> Check:
-    return exact(name, points, "verifying", "right", cases=cases, in_words=answer_in_words, calls=(VERIFY,))
+    return exact(name, points, "verifying", "answers", cases=cases, in_words=answer_in_words, calls=(VERIFY,))
 
 
 def program_check(name: str, points: int, cases: str) -> Check:
@@ -192,6 +199,7 @@ PROBLEM = Problem(
         answer_check("texts that are not numbers", 1, "hostile"),
         answer_check("long numbers and exponents", 1, "long"),
         answer_check("very long numbers", 1, "very long"),
+        answer_check("many boxes", 1, "many boxes"),
         answer_check("random numbers", 1, "random answers"),
         program_check("honest programs", 2, "honest"),
         program_check("programs that leave early", 2, "leaving"),

@@ -84,7 +84,8 @@ def evicted(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     first, second, third = ([number] * S for number in range(3))
     events = [
         ("insert", "a", first + second), ("release", "a"), ("insert", "b", first + third + first), ("release", "b"),
-        ("insert", "c", second), ("release", "c"), ("match", first + second), ("evict", 1), ("insert", "a", second),
+        ("insert", "c", second), ("release", "c"), ("match", first + second), ("evict", 0), ("evict", -1),
+        ("evict", 1), ("insert", "a", second),
         ("insert", "b", third), ("release", "b"), ("release", "a"), ("evict", 1), ("evict", 2),
         ("match", first + third), ("evict", 9), ("insert", "d", first + second), ("release", "d"), ("evict", 1),
     ]  # fmt: skip

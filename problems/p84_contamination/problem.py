@@ -22,7 +22,7 @@ DIGITS = Tolerance(rtol=0.0, atol=1e-7)
 OF_SHARES = Tolerance(rtol=0.0, atol=1e-9)
 
 # The same words in other forms: capitals, accents in one or two characters, letters and digits of full width, a
-# ligature, blanks and stars of markup, and letters of one to four bytes.
+# ligature, blanks and stars of markup, and letters of one to four bytes. NFKC makes capitals of № and ™.
 FORMS = (
     ("the first number is", "The FIRST number:\u00a0is..."),
     ("café no 42", "Cafe\u0301 No. \uff14\uff12"),
@@ -32,7 +32,7 @@ FORMS = (
     ("x 3 14", "x\u00a0=\u00a03.14"),
     ("don t stop", "don\u2019t -- stop!"),
 )
-SCRIPTS = "Straße Ñandú Москва 東京 𐐀𐐁 ΑΒΓ ٣ 🎉frog🎉 cake—moon a_b x2_ ＡＢＣ"
+SCRIPTS = "Straße Ñandú Москва 東京 𐐀𐐁 ΑΒΓ ٣ 🎉frog🎉 cake—moon a_b x2_ ＡＢＣ №7 dog™"
 
 
 def number_of(word: str) -> int:

@@ -44,7 +44,7 @@ def contents(text):
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
         yield text[start + 7 : end - 1] if not depth else "open"
-        start = text.find("\\boxed{", start + 7)
+        start = text.find("\\boxed{", end)
 
 
 def verify(answer, truth):
