@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from commandline.errors import CommandError, UsageError
 from grader.cli.task import task
@@ -14,6 +14,7 @@ from grader.course import tasks
 from grader.course.workspace import Workspace
 from grader.diagnosis.case import FILED, Case, begin, cause_of, draw
 from grader.experiment import arms
+from tests.conftest import cli_runner
 
 pytestmark = pytest.mark.fast
 NAMES = ("sick_restart", "quiet_fault")
@@ -37,7 +38,7 @@ class Ward:
         self.name, self.task, self.space = name, found, Workspace(folder)
 
     def run(self, *words: str) -> Result:
-        return CliRunner().invoke(task, [self.name, *words], obj=str(self.space.folder))
+        return cli_runner().invoke(task, [self.name, *words], obj=str(self.space.folder))
 
     @property
     def case(self) -> Case:
@@ -255,7 +256,7 @@ def test_giving_up_tells_the_cause_and_the_next_run_has_it_again(ward: Ward) -> 
 
 def test_there_is_nothing_to_give_up_before_a_run(tmp_path: Path) -> None:
     assert "makes one" in str(Ward(tmp_path).run("--give-up").exception)
-    found = CliRunner().invoke(task, ["qk_norm_rate", "--give-up"], obj=str(tmp_path))
+    found = cli_runner().invoke(task, ["qk_norm_rate", "--give-up"], obj=str(tmp_path))
     assert "has nothing to give up" in str(found.exception)
 
 
