@@ -9,7 +9,7 @@ def route(x, w, bias, k):
     score = jax.nn.sigmoid(x @ w)
     _, best = jax.lax.top_k(jax.lax.stop_gradient(score) + bias, k)
     mine = jnp.stack([score[jnp.arange(len(x)), best[:, i]] for i in range(k)], axis=1)
-    return best, mine / (jnp.sum(mine, axis=1) + 1e-9)[:, None]
+    return best, mine / jnp.maximum(jnp.sum(mine, axis=1), 1e-9)[:, None]
 
 
 def update_bias(bias, counts, rate):
