@@ -29,10 +29,9 @@ def text(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def forgetful(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A large state, and a few decays so strong that nothing stays of it: their products round to 0, and their
-    reciprocals to infinity. One key and one query are 0."""
+    """A few decays so strong that their products round to 0, and their reciprocals to infinity. One key and one query
+    are 0."""
     values = text(sizes, rng)
-    values["state"] *= 30_000
     values["log_alpha"][1::3] = -rng.uniform(40, 60, len(values["log_alpha"][1::3]))
     values["log_alpha"][3] = -120
     values["k"][2] = values["q"][6] = 0
