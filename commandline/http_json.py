@@ -10,7 +10,7 @@ _LONGEST_ANSWER = 16 << 20  # bytes
 
 
 class NoAnswerError(Exception):
-    """There was no answer, or one that is not JSON."""
+    """No answer arrived, or it was not JSON."""
 
 
 def ask(

@@ -77,8 +77,8 @@ def echo(text: str, *, indent: int = 0, err: bool = False) -> None:
 
 
 def listing(text: str, columns: int) -> list[str]:
-    """Returns lines of a program for a screen of that many columns: a longer one is broken between words, and goes on
-    further to the right."""
+    """Returns lines of a program for a screen of that many columns: a longer one is broken between words, and its
+    rest is indented further."""
     lines: list[str] = []
     for line in text.splitlines():
         indent = " " * (len(line) - len(line.lstrip()))

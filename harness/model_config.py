@@ -390,6 +390,10 @@ class ModelConfig(GPTConfig):
         of_others = [name for name, mixers in READ_BY.items() if "attention" not in mixers]
         return replace(self, mixer="attention", **{name: getattr(ModelConfig, name) for name in of_others})
 
+    def of_mtp(self: M) -> M:
+        """The settings of the layer that `mtp` adds: those of a layer with attention, where there are some."""
+        return self.of_attention() if self.attention_every else self
+
     @property
     def delta_heads(self) -> tuple[int, int]:
         """The heads of keys and of values with `mixer=gated_delta`."""

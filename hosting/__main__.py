@@ -4,8 +4,6 @@ import contextlib
 import logging
 import os
 import signal
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from tornado.web import HTTPError
 
 from commandline.errors import UsageError
 from grader.course import selection
+from grader.isolation import child
 from grader.problem import Problem
 from hosting import app
 from hosting.class_folder import ClassFolder
@@ -30,7 +29,6 @@ from hosting.lti.tool import PLATFORMS, Tool
 from hosting.marks import Claims
 from hosting.sessions import User
 
-_LOOK = 1.0  # seconds between two looks whether the Hub lives
 _REMEMBERED = 30  # seconds for which the Hub is not asked again about a token
 
 
@@ -54,7 +52,8 @@ def main(folder: Path, options: tuple[str, ...]) -> None:
     except UsageError as error:
         raise click.ClickException(str(error)) from None
     service = app.application(of, identify(hub), HubSignIn(hub), prefix, options, lti)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # Ends as by Ctrl-C when the Hub that started it was killed: the next one starts its own.
+    child.end_with(os.getppid(), lambda: os.kill(os.getpid(), signal.SIGTERM))
     uvicorn.run(service, host=place.hostname or "127.0.0.1", port=place.port or 80, log_level="warning", ws="none")
 
 
@@ -133,14 +132,6 @@ class HubSignIn:
     async def token(self, code: str) -> str:
         with _answering():
             return str(await self._hub.token_for_code(code, sync=False))
-
-
-def _end_with_parent() -> None:
-    """Ends this process, as Ctrl-C does, when the Hub that started it was killed: the next one starts its own."""
-    hub = os.getppid()
-    while os.getppid() == hub:
-        time.sleep(_LOOK)
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from commandline.errors import CommandError, UsageError
 from grader.paths import ROOT
@@ -33,13 +34,13 @@ def run(module: str, *words: str, seconds: float) -> str:
     return done.stdout
 
 
-def end_with(parent: int) -> None:
-    """Makes this process exit when its parent, which has this process id, is gone."""
+def end_with(parent: int, end: Callable[[], None] = lambda: os._exit(3)) -> None:
+    """Calls `end` when the parent of this process, which has this process id, is gone; by default, exits at once."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_PAUSE)
-        os._exit(3)
+        end()
 
     threading.Thread(target=watch, daemon=True).start()
 

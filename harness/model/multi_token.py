@@ -24,7 +24,7 @@ class MultiToken(nnx.Module):
         inner, _ = kernel_inits(config)
         width, dtype = config.d_model, jnp.dtype(config.dtype)
         self.join = nnx.Linear(2 * width, width, use_bias=False, kernel_init=inner, dtype=dtype, rngs=rngs)
-        self.block: Any = make_block(config.of_attention() if config.attention_every else config, rngs)
+        self.block: Any = make_block(config.of_mtp(), rngs)
         self.norm = make_norm(config, rngs)
 
     def __call__(

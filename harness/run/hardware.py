@@ -133,14 +133,12 @@ def flops_per_token(config: ModelConfig) -> float:
         kinds = {config: L - config.repeats, config.of_attention(): config.repeats}
     of_feed_forward = (3 if config.is_gated else 2) * D * F + D * config.experts
     weights, mixing = L * of_feed_forward + V * D, 0.0
+    if config.mtp:  # one more layer, what joins two rows, and the head again
+        kinds[config.of_mtp()] = kinds.get(config.of_mtp(), 0) + 1
+        weights += of_feed_forward + 2 * D * D + V * D
     for kind, layers in kinds.items():
         mixer_weights, mixing_of_layer = _mixer_costs(kind)
         weights, mixing = weights + layers * mixer_weights, mixing + layers * mixing_of_layer
-    if config.mtp:  # a layer, what joins two rows, and the head again
-        kind = config.of_attention() if config.attention_every else config
-        mixer_weights, mixing_of_layer = _mixer_costs(kind)
-        weights += mixer_weights + of_feed_forward + 2 * D * D + V * D
-        mixing += mixing_of_layer
     return 6.0 * weights + 3.0 * mixing
 
 
