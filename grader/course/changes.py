@@ -25,7 +25,11 @@ def _is_touched(problem: Problem, changed: frozenset[Path]) -> bool:
     home, prefix = problem.home.resolve(), problem.folder.name[:3]
     modules = [name for path in problem.folder.glob("*.py") for name in imports.read(path).imports]
     used = imports.files((name for name in modules if name.startswith("problems.")), home)
-    used |= {home / "solutions" / f"{name}.py" for name in catalog.reference_sources(problem)}
+    programs = [catalog.solution_path(problem), *catalog.styles(problem)]  # a style may import another reference
+    references = [
+        imports.with_imports(problem.name, path.read_text(), catalog.references(problem)) for path in programs
+    ]
+    used |= {home / "solutions" / f"{name}.py" for sources in references for name in sources}
     folders = (home / STYLES, home / FRAMES, home / FORGERIES)  # a program that is gone has no file to list
     return any(
         path in used

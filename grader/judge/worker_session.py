@@ -23,7 +23,7 @@ from grader.judge.verdict import Verdict
 from grader.paths import ROOT
 from grader.problem import PROGRAM, Case, Check, Problem
 from grader.wire.channel import ChannelClosedError, ChannelError, DeadlineExceededError, Frame, arrives, receive, send
-from grader.wire.clock import Clock
+from grader.wire.clock import PATIENCE, Clock
 from grader.wire.compare import Leaf
 from grader.wire.program import CASE, FILE, ROWS, SAVED, to_save
 
@@ -266,6 +266,13 @@ class Session:
                 self.worker.killed_for or f"it had used up most of its {self.worker.limits.memory >> 20} MiB of memory"
             )
             return Failure(_kind(self.worker), message=f"stopped after {self.seconds:g} s: {reason}", frames=frames)
+        if self._clock and self._clock.starved:
+            given = (
+                f"{self.seconds * PATIENCE:g} s, in which the machine gave it {self._computing():.1f} s of computing"
+            )
+            return Failure(
+                "timeout", message=f"no result within {given}; grade again when less else runs", frames=frames
+            )
         message = f"no result within {self.seconds:g} s; is there an infinite loop?"
         return Failure("timeout", message=message, frames=frames)
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from time import monotonic
 
 PATIENCE = 10.0  # times the limit, for a worker that computes whenever the machine lets it
-ASLEEP = (
-    0.02  # of the time spent computing: what computes less waits for itself, and a machine with 100 programs gives more
-)
+# Of the time spent computing: what computes less waits for itself. With the lowest priority, beside three programs of
+# normal priority, a worker gets 0.005.
+ASLEEP = 0.004
 LEAST_LOOK = 0.5  # seconds, in which the computing time can be measured that precisely
 NEARLY = 0.05  # of the limit: with less than that left, the time is up
 
@@ -15,7 +15,8 @@ class Clock:
     """Watches a limit of `seconds`, from now on or up to `deadline`, in seconds of `time.monotonic`.
 
     `used` measures the computing time of the watched process. If that is less than the limit when the time has passed,
-    the process gets the rest of it, up to PATIENCE times the limit, unless it was asleep.
+    the process gets the rest of it, up to PATIENCE times the limit, unless it was asleep. `starved` says afterwards
+    that the patience has ended before the process got half of the limit.
     """
 
     def __init__(self, seconds: float, used: Callable[[], float], deadline: float | None = None) -> None:
@@ -23,6 +24,7 @@ class Clock:
         self._used, self._looked_at, self._seen = used, monotonic(), used()
         self.deadline = self._looked_at + seconds if deadline is None else deadline
         self._latest = self.deadline + (PATIENCE - 1) * seconds
+        self.starved = False
 
     def is_up(self) -> bool:
         """Returns whether the time is up. If not, `deadline` may have moved."""
@@ -33,6 +35,7 @@ class Clock:
         asleep = elapsed >= LEAST_LOOK and used - self._seen < ASLEEP * elapsed
         left = min(self.seconds - used, self._latest - now)
         if asleep or left < NEARLY * self.seconds:
+            self.starved = not asleep and used < self.seconds / 2
             return True
         self._looked_at, self._seen, self.deadline = now, used, now + left
         return False

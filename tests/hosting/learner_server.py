@@ -34,7 +34,7 @@ class FakeHub(ThreadingHTTPServer):
         self.reports: list[dict[str, Any]] = []
         self.exchanges: list[dict[str, str]] = []
         self.signed_out, self.is_down = set[str](), False
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=[0.02], daemon=True).start()
 
     def close(self) -> None:
         self.shutdown()

@@ -125,7 +125,7 @@ def hub_api() -> Iterator[str]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=[0.02])
     thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}/hub/api"
     server.shutdown()

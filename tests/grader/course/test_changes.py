@@ -70,6 +70,17 @@ def test_a_change_touches_the_problems_that_depend_on_the_file(course: Path, fil
     assert touched() == expected
 
 
+def test_a_change_touches_the_problems_with_a_style_that_imports_the_file(course: Path):
+    style = course / f"tests/problems/styles/p02_by_{FIRST}.py"
+    style.write_text(f"from {FIRST} import moving_average\n")
+    git(course.parent, "add", "-A")
+    git(course.parent, "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "A style")
+    solution = course / f"solutions/{FIRST}.py"
+    solution.write_text(f"{solution.read_text()}\n")
+    forget()
+    assert touched() == [FIRST, SECOND]
+
+
 def test_a_program_that_is_gone_touches_its_problem(course: Path):
     (course / "tests/problems/styles/p01_row_by_row.py").unlink()
     assert touched() == [FIRST]

@@ -32,7 +32,17 @@ def at(monkeypatch):
 
 @pytest.mark.parametrize(
     ("share", "ends"),
-    [(1.0, 10.0), (0.97, 10.0), (0.5, 20.0), (0.25, 40.0), (0.15, 65.0), (0.05, 100.0), (0.01, 10.0), (0.0, 10.0)],
+    [
+        (1.0, 10.0),
+        (0.97, 10.0),
+        (0.5, 20.0),
+        (0.25, 40.0),
+        (0.15, 65.0),
+        (0.05, 100.0),
+        (0.01, 100.0),
+        (0.001, 10.0),
+        (0.0, 10.0),
+    ],
 )
 def test_the_limit_is_computing_time_up_to_some_patience(at, share, ends):
     """A worker that gets this share of the CPU has so long; one that sleeps has no more than on an idle machine."""
@@ -40,6 +50,7 @@ def test_the_limit_is_computing_time_up_to_some_patience(at, share, ends):
     while not watched.is_up():
         at[0] = max(watched.deadline, at[0] + 0.01)
     assert at[0] == pytest.approx(ends, rel=0.06)
+    assert watched.starved == (ends == 100.0 and share < 0.05)
 
 
 def test_what_computes_and_then_sleeps_gets_the_rest_of_its_limit_once(at):

@@ -11,7 +11,7 @@ import pytest
 @contextlib.contextmanager
 def in_place_of_the_hub(server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Serves, and lets huggingface_hub ask this server."""
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
     monkeypatch.setattr(
