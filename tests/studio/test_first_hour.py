@@ -1,4 +1,4 @@
-"""A learner's first hour in the studio, scripted: three problems passed by following what is on screen, and nothing
+"""A learner's first hour in the studio, scripted: two problems passed by following what is on screen, and nothing
 else."""
 
 import re
@@ -9,13 +9,13 @@ from grader.course import catalog
 from tests.studio.conftest import Server
 from tests.studio.test_learner import editor, graded, write
 
-LABELS = ("01", "02", "03")
+LABELS = ("01", "02")
 
 
-def test_three_problems_are_passed_by_what_is_on_screen(page: Page, studio: Server):
+def test_two_problems_are_passed_by_what_is_on_screen(page: Page, studio: Server):
     expect(page.get_by_role("link", name="Next: 01")).to_be_visible()
     page.get_by_role("link", name="01").first.click()
-    for label, following in zip(LABELS, (*LABELS[1:], "04"), strict=True):
+    for label, following in zip(LABELS, (*LABELS[1:], "03"), strict=True):
         problem = catalog.find(label)
         right = catalog.solution_path(problem).read_text(encoding="utf-8")
         idea = catalog.misconceptions(problem)[0]
@@ -37,5 +37,5 @@ def test_three_problems_are_passed_by_what_is_on_screen(page: Page, studio: Serv
         assert studio.file(problem.name).read_text() == right
         page.locator("#advice").get_by_role("link", name=re.compile(following)).click()
     page.goto(studio.base)
-    expect(page.get_by_role("link", name="Next: 04")).to_be_visible()
+    expect(page.get_by_role("link", name="Next: 03")).to_be_visible()
     expect(page.locator(".state", has_text=re.compile("^passed"))).to_have_count(len(LABELS))
