@@ -6,16 +6,20 @@ regrade a file of its own, which waits until the results have it.
 
 import json
 import secrets
+from collections.abc import Set
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
 
+import yaml
+
 from commandline import files
 from commandline.errors import UsageError
 from commandline.text import one_line
 from grader.batch import deadlines
+from grader.batch.records import folded
 from grader.batch.results import DATABASE
 from grader.batch.store import Store
 from grader.course import catalog
@@ -90,6 +94,20 @@ def record_regrades(of: ClassFolder) -> None:
                     store.request_regrade(learner, one.problem, f"{one.because} ({one.by})")
     for path in asked:  # without results, all is graded anyway
         path.unlink()
+
+
+def forget(of: ClassFolder, names: Set[str]) -> None:
+    """Deletes what teachers decided for a learner, whose folded names these are. Raises UsageError."""
+    for path, asked in asked_regrades(of).items():
+        if folded(asked.learner) in names:
+            path.unlink()
+    if of.extensions.is_file():
+        # As it is read: without a type for scalars, because YAML 1.1 reads the id 0017 as 15.
+        rows = yaml.load(of.extensions.read_text(encoding="utf-8-sig"), yaml.BaseLoader) or []  # noqa: S506
+        kept = [row for row in rows if folded(row["learner"]) not in names]
+        if len(kept) < len(rows):
+            lines = (f"- {json.dumps(row, ensure_ascii=False)}\n" for row in kept)
+            files.write(of.extensions, "".join(lines), durable=True)
 
 
 def _reason(because: str) -> str:
