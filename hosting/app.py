@@ -162,7 +162,7 @@ async def extend(request: Request) -> Response:
     service, session, user, values = await _form(request)
     names = ("learner", "problems", "time")
     said = await _said(
-        decisions.extend, service.of, *(values[name] for name in names), user.name, values["because"]
+        decisions.extend, service.of, service.inbox, *(values[name] for name in names), user.name, values["because"]
     )  # fmt: skip
     service.grading.wake()
     return _back(service, session, said)

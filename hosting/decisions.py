@@ -44,9 +44,9 @@ class Regrade:
     because: str
 
 
-def extend(of: ClassFolder, learner: str, problems: str, time: str, by: str, because: str) -> str:
-    """Gives a learner more time, instead of what the learner had for these problems. Returns a sentence. Raises
-    UsageError."""
+def extend(of: ClassFolder, inbox: Inbox, learner: str, problems: str, time: str, by: str, because: str) -> str:
+    """Gives a learner more time, instead of what the learner had for these problems. Returns a sentence, which says so
+    if the name is nobody's so far. Raises UsageError."""
     learner = one_line(learner.strip())
     if not learner:
         raise UsageError("Name the learner who gets more time.")
@@ -57,7 +57,12 @@ def extend(of: ClassFolder, learner: str, problems: str, time: str, by: str, bec
         files.append(of.extensions, line, durable=True)
     except OSError as error:
         raise UsageError(f"{of.extensions} cannot be written: {error.strerror}.") from None
-    return f"{learner} has {time.strip()} more for {_said(problems.strip())}."
+    with of.stored() as stored:
+        people = stored.people().values() if stored else ()
+        names = {folded(name) for one in people for name in (one.learner, *one.ids)}
+    unknown = folded(learner) not in names | {folded(one.learner) for one in inbox.all()}
+    warning = f" Nobody called {learner} has handed in so far: check the name." if unknown else ""
+    return f"{learner} has {time.strip()} more for {_said(problems.strip())}.{warning}"
 
 
 def ask_regrade(of: ClassFolder, inbox: Inbox, regrade: Regrade) -> str:
