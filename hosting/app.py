@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from commandline.errors import CommandError
@@ -162,7 +162,7 @@ async def extend(request: Request) -> Response:
     service, session, user, values = await _form(request)
     names = ("learner", "problems", "time")
     said = await _said(
-        decisions.extend, service.of, *(values[name] for name in names), user.name, values["because"]
+        decisions.extend, service.of, service.inbox, *(values[name] for name in names), user.name, values["because"]
     )  # fmt: skip
     service.grading.wake()
     return _back(service, session, said)
@@ -297,16 +297,23 @@ def _service(request: Request) -> Service:
     return service
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  registered for nothing else
-    return JSONResponse({"error": error.detail}, error.status_code)
+    return _refusal(request, error.detail, error.status_code)
 
 
-async def _command_error(_: Request, error: Exception) -> Response:
+async def _command_error(request: Request, error: Exception) -> Response:
     """Answers with what is wrong on the teacher's side."""
-    return JSONResponse({"error": f"The service of your class has an error: {error}"}, 503)
+    return _refusal(request, f"The service of your class has an error: {error}", 503)
 
 
-async def _full(_: Request, error: Exception) -> Response:
+async def _full(request: Request, error: Exception) -> Response:
     assert isinstance(error, OSError)  # noqa: S101  registered for nothing else
-    return JSONResponse({"error": f"The service of your class cannot store attempts: {error.strerror}."}, 503)
+    return _refusal(request, f"The service of your class cannot store attempts: {error.strerror}.", 503)
+
+
+def _refusal(request: Request, words: str, status: int) -> Response:
+    """Answers a program with JSON, and a person with a sentence."""
+    if "text/html" in request.headers.get("accept", ""):
+        return PlainTextResponse(f"{words}\n", status)
+    return JSONResponse({"error": words}, status)

@@ -6,16 +6,20 @@ regrade a file of its own, which waits until the results have it.
 
 import json
 import secrets
+from collections.abc import Set
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
 
+import yaml
+
 from commandline import files
 from commandline.errors import UsageError
 from commandline.text import one_line
 from grader.batch import deadlines
+from grader.batch.records import folded
 from grader.batch.results import DATABASE
 from grader.batch.store import Store
 from grader.course import catalog
@@ -40,9 +44,9 @@ class Regrade:
     because: str
 
 
-def extend(of: ClassFolder, learner: str, problems: str, time: str, by: str, because: str) -> str:
-    """Gives a learner more time, instead of what the learner had for these problems. Returns a sentence. Raises
-    UsageError."""
+def extend(of: ClassFolder, inbox: Inbox, learner: str, problems: str, time: str, by: str, because: str) -> str:
+    """Gives a learner more time, instead of what the learner had for these problems. Returns a sentence, which says so
+    if the name is nobody's so far. Raises UsageError."""
     learner = one_line(learner.strip())
     if not learner:
         raise UsageError("Name the learner who gets more time.")
@@ -53,7 +57,12 @@ def extend(of: ClassFolder, learner: str, problems: str, time: str, by: str, bec
         files.append(of.extensions, line, durable=True)
     except OSError as error:
         raise UsageError(f"{of.extensions} cannot be written: {error.strerror}.") from None
-    return f"{learner} has {time.strip()} more for {_said(problems.strip())}."
+    with of.stored() as stored:
+        people = stored.people().values() if stored else ()
+        names = {folded(name) for one in people for name in (one.learner, *one.ids)}
+    unknown = folded(learner) not in names | {folded(one.learner) for one in inbox.all()}
+    warning = f" Nobody called {learner} has handed in so far: check the name." if unknown else ""
+    return f"{learner} has {time.strip()} more for {_said(problems.strip())}.{warning}"
 
 
 def ask_regrade(of: ClassFolder, inbox: Inbox, regrade: Regrade) -> str:
@@ -90,6 +99,20 @@ def record_regrades(of: ClassFolder) -> None:
                     store.request_regrade(learner, one.problem, f"{one.because} ({one.by})")
     for path in asked:  # without results, all is graded anyway
         path.unlink()
+
+
+def forget(of: ClassFolder, names: Set[str]) -> None:
+    """Deletes what teachers decided for a learner, whose folded names these are. Raises UsageError."""
+    for path, asked in asked_regrades(of).items():
+        if folded(asked.learner) in names:
+            path.unlink()
+    if of.extensions.is_file():
+        # As it is read: without a type for scalars, because YAML 1.1 reads the id 0017 as 15.
+        rows = yaml.load(of.extensions.read_text(encoding="utf-8-sig"), yaml.BaseLoader) or []  # noqa: S506
+        kept = [row for row in rows if folded(row["learner"]) not in names]
+        if len(kept) < len(rows):
+            lines = (f"- {json.dumps(row, ensure_ascii=False)}\n" for row in kept)
+            files.write(of.extensions, "".join(lines), durable=True)
 
 
 def _reason(because: str) -> str:

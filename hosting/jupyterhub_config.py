@@ -46,8 +46,7 @@ c.JupyterHub.db_url = f"sqlite:///{FOLDER}/jupyterhub.sqlite"
 c.JupyterHub.cookie_secret_file = f"{FOLDER}/cookie_secret"
 c.JupyterHub.cleanup_servers = WAY == "try"  # elsewhere, servers survive a restart of the hub
 c.ConfigurableHTTPProxy.pid_file = f"{FOLDER}/proxy.pid"
-c.NativeAuthenticator.minimum_password_length = 8
-c.NativeAuthenticator.allowed_failed_logins = 5
+c.NativeAuthenticator.minimum_password_length, c.NativeAuthenticator.allowed_failed_logins = 8, 5
 
 # ---- A learner's server.
 program, *words = {"studio": ["python", "-P", "-m", "studio.hub"], "jupyter": ["jupyterhub-singleuser"]}[SERVER]
@@ -63,9 +62,10 @@ c.DockerSpawner.image, c.DockerSpawner.remove = IMAGE, True
 c.DockerSpawner.volumes = {"gpt-kata-{username}": "/home/learner"}
 
 # ---- Servers that nobody uses end; what learners hand in arrives.
+WITH_HUB = [sys.executable, "-P", "-m", "grader.isolation.child", str(os.getpid())]  # ends when the hub was killed
 CULLS = ["list:users", "read:users:activity", "read:servers", "delete:servers"]
 c.JupyterHub.services = [
-    {"name": "idle-culler", "command": [sys.executable, "-m", "jupyterhub_idle_culler", "--timeout=1800"]},
+    {"name": "idle-culler", "command": [*WITH_HUB, "jupyterhub_idle_culler", "--timeout=1800"]},
     {
         "name": "hand-in",
         "url": f"http://{INSIDE}:{PORT}",

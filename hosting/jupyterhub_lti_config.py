@@ -9,6 +9,7 @@ from typing import Any
 
 from tornado.web import HTTPError
 
+from commandline.errors import UsageError
 from hosting.lti import registration
 from hosting.lti.launch import RefusedLaunchError, accepted
 
@@ -23,7 +24,12 @@ PUBLIC = os.environ.get("HUB_PUBLIC", os.environ.get("HUB_ADDRESS", "http://127.
 CLASS = FOLDER / "class"
 LTI = CLASS / "lti"
 PLATFORMS = LTI / "platforms.toml"
-[platform] = registration.read(PLATFORMS)
+try:
+    platforms = registration.read(PLATFORMS)
+except UsageError as error:
+    sys.exit(str(error))
+if len(platforms) > 1:
+    sys.exit(f"{PLATFORMS} has {len(platforms)} platforms, and a hub signs in from one: start a hub for each.")
 if PLATFORMS.stat().st_uid != os.geteuid():
     sys.exit(f"{PLATFORMS} says who signs in, so it has to belong to the user of the hub. Run `chown root` on it.")
 PLATFORMS.chmod(0o644)  # the service reads it, and may not change it
@@ -33,10 +39,11 @@ for path in {LTI, *LTI.iterdir()} - {PLATFORMS}:  # the service's, also if root 
     os.chown(path, CLASS.stat().st_uid, -1, follow_symlinks=False)
 c.JupyterHub.authenticator_class = "ltiauthenticator.lti13.auth.LTI13Authenticator"
 c.JupyterHub.public_url = PUBLIC
-c.LTI13Authenticator.issuer = platform.issuer
-c.LTI13Authenticator.client_id = {platform.client_id}
-c.LTI13Authenticator.authorize_url = platform.authorization
-c.LTI13Authenticator.jwks_endpoint = platform.keys
+for platform in platforms:  # none before the registration, for which the service already has the tool's settings
+    c.LTI13Authenticator.issuer = platform.issuer
+    c.LTI13Authenticator.client_id = {platform.client_id}
+    c.LTI13Authenticator.authorize_url = platform.authorization
+    c.LTI13Authenticator.jwks_endpoint = platform.keys
 c.LTI13Authenticator.username_key = "sub"  # never the e-mail address, which its owner can change
 c.Authenticator.allow_all = True  # whom the platform lets open a link
 
@@ -44,7 +51,7 @@ c.Authenticator.allow_all = True  # whom the platform lets open a link
 def is_of_this_class(_authenticator: object, _handler: object, authentication: dict[str, Any]) -> dict[str, Any]:
     """Refuses launches of other deployments, and ids that the hub would take for another user's."""
     try:
-        launch = accepted(authentication["auth_state"], [platform])
+        launch = accepted(authentication["auth_state"], platforms)
     except RefusedLaunchError as error:
         raise HTTPError(403, str(error)) from None
     if launch.user != authentication["name"]:

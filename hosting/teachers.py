@@ -123,6 +123,7 @@ def _extensions(of: ClassFolder, rules: Deadlines) -> list[tuple[str, ...]]:
         (learner, label or "all", str(time).removesuffix(", 0:00:00"), _due(of, learner, label))
         for learner, own in sorted(rules.extensions.items())
         for label, time in sorted(own.items())
+        if time
     ]
 
 

@@ -102,7 +102,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         scope["nonce"], scope["renewal"] = secrets.token_urlsafe(16), self._keys.renewal
-        scope["prefix"] = self._front.prefix
+        scope["prefix"], scope["opens_from"] = self._front.prefix, self._front.opens_from
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

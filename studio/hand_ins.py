@@ -35,8 +35,10 @@ class HandIns:
         """Hands in the problem's file as it is saved, and returns what a page shows. Raises UsageError."""
         self._outbox.put(problem)
         self._refused.pop(problem.name, None)
-        with contextlib.suppress(NotArrivedError):
+        try:
             self._send()
+        except NotArrivedError as error:
+            return _silent(error, waits=True)
         return self.state(problem)
 
     def state(self, problem: Problem) -> dict[str, Any]:
@@ -46,7 +48,7 @@ class HandIns:
         try:
             attempts = self._to.attempts(problem)
         except CommandError as error:
-            return {"said": f"{error} {KEPT if waits else ''}".rstrip(), "lines": [], "waits": True}
+            return _silent(error, waits)
         lines = [_line(attempt) for attempt in reversed(attempts)]
         is_graded = not attempts or attempts[-1]["result"]
         said = KEPT if waits else self._refused.get(problem.name, lines[0] if lines else "")
@@ -59,6 +61,10 @@ class HandIns:
                 if not sent.is_received:
                     self._refused[sent.problem.name] = sent.said
                 self._events.publish(sent.problem.name, EVENT)
+
+
+def _silent(error: CommandError, waits: bool) -> dict[str, Any]:
+    return {"said": f"{error} {KEPT if waits else ''}".rstrip(), "lines": [], "waits": True}
 
 
 def _line(attempt: dict[str, Any]) -> str:
@@ -74,4 +80,7 @@ def _line(attempt: dict[str, Any]) -> str:
         text += f" Likely cause: {result['misconception']}."
     elif failed and failed[0]["message"]:
         text += f" {failed[0]['name']}: {failed[0]['message'].rstrip('.')}."
-    return text + (" This attempt counts." if result.get("counts") else "")
+    if result.get("counts"):
+        mark = result["mark"]
+        text += " This attempt counts" + (f", with a mark of {mark:g}." if mark != result["score"] else ".")
+    return text

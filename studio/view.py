@@ -38,6 +38,7 @@ def render(request: Request, template: str, values: Mapping[str, Any], status: i
         "renewal": request.scope["renewal"],
         "root": request.scope["root_path"],
         "prefix": request.scope["prefix"],
+        "opens_from": request.scope["opens_from"],
         "path": request.url.path.removeprefix(request.scope["root_path"]),
         "course": selected().title,
         "has_runs": harness_process.IS_INSTALLED,

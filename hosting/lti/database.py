@@ -57,6 +57,7 @@ class Database:
                 undo.callback(self._connection.close)
                 self._connection.row_factory = sqlite3.Row
                 self._connection.execute("pragma synchronous = full")  # what was promised survives a power cut
+                self._connection.execute("pragma secure_delete = on")  # what is forgotten is not in free pages either
                 (version,) = self._connection.execute("pragma user_version").fetchone()
                 if version == 0:
                     self._connection.executescript(_TABLES)

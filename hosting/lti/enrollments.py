@@ -73,12 +73,15 @@ class Enrollments:
                 column = (course, launch.problem, launch.line_item)
                 database.execute("insert or ignore into columns values (?, ?, ?)", column)
 
-    def forget(self, learner: str) -> None:
+    def forget(self, learner: str) -> bool:
         """Deletes what is stored of a learner: who it is at the platform, the courses, and the marks that were sent or
-        wait."""
+        wait. Returns whether there was anything."""
         with self._database.writing() as database:
-            for table in ("marks", "enrollments", "learners"):
-                database.execute(f"delete from {table} where learner = ?", (learner,))  # noqa: S608  names of tables
+            gone = [
+                database.execute(f"delete from {table} where learner = ?", (learner,)).rowcount  # noqa: S608  of tables
+                for table in ("marks", "enrollments", "learners")
+            ]
+        return any(gone)
 
     def courses(self) -> list[Course]:
         """Returns all courses from which somebody opened a link."""

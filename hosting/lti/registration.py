@@ -41,7 +41,8 @@ _KEYS = [field.name for field in fields(Platform) if field.name != "name"]
 
 
 def read(file: Path) -> list[Platform]:
-    """Reads the platforms. Raises UsageError, which names the file and the table, if one cannot be used."""
+    """Reads the platforms: none in an empty file, before the first registration. Raises UsageError, which names the
+    file and the table, if one cannot be used."""
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -49,8 +50,6 @@ def read(file: Path) -> list[Platform]:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"The platforms {file} are not TOML: {error}.") from None
     platforms = [_platform(file, name, table) for name, table in tables.items()]
-    if not platforms:
-        raise UsageError(f"The platforms {file} have no table; add one for each platform, such as [canvas].")
     known: dict[tuple[str, str], str] = {}
     for one in platforms:
         other = known.setdefault((one.issuer, one.client_id), one.name)

@@ -30,7 +30,11 @@ export function handIn(path, save) {
   button.addEventListener("click", async () => {
     button.disabled = true;
     looks = 0;
-    if (await save()) show(await send(`${path}/hand-in`, "POST", {}));
+    if (await save()) {
+      clearTimeout(looking);
+      [shown.hidden, said.textContent] = [false, "Handing in…"];
+      show(await send(`${path}/hand-in`, "POST", {}));
+    }
     button.disabled = false;
   });
   look();

@@ -84,10 +84,14 @@ def test_the_service_is_another_user_wherever_servers_are_apart(tmp_path: Path, 
     assert (tmp_path / "hub" / "class" / "owner").read_text() == "marks"
 
 
-def configured_for_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The configuration of a hub whose learners come from the Canvas of docs/lti.md."""
+PLATFORMS = (ROOT / "docs" / "lti.md").read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+CANVAS = PLATFORMS.split("[moodle]")[0]
+
+
+def configured_for_a_course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str = CANVAS) -> Any:
+    """The configuration of a hub whose learners come from the platforms of a text: by default, the Canvas of
+    docs/lti.md."""
     pytest.importorskip("tornado")
-    text = (ROOT / "docs" / "lti.md").read_text(encoding="utf-8").split("```toml\n")[1].split("[moodle]")[0]
     lti = tmp_path / "hub" / "class" / "lti"
     lti.mkdir(parents=True)
     (lti / "platforms.toml").write_text(text)
@@ -119,6 +123,23 @@ def test_the_hub_of_a_course_keeps_its_secrets_and_names_users_by_their_id(of_a_
     roles = {role["name"]: role["scopes"] for role in c.JupyterHub.load_roles}
     assert roles.keys() == {"user", "idle-culler", "hand-in"}
     assert roles["hand-in"] == ["admin:auth_state", "read:users"]
+
+
+def test_a_hub_starts_before_its_registration_and_lets_nobody_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from tornado.web import HTTPError
+
+    c = configured_for_a_course(tmp_path, monkeypatch, text="")
+    with pytest.raises(HTTPError, match="The launch is for another tool"):
+        c.Authenticator.post_auth_hook(None, None, {"name": "17", "auth_state": {"iss": "", "aud": "", "sub": "17"}})
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [(PLATFORMS, "has 2 platforms, and a hub signs in from one"), ("[canvas", "are not TOML")],
+)
+def test_platforms_that_a_hub_cannot_use(text: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(SystemExit, match=sentence):
+        configured_for_a_course(tmp_path, monkeypatch, text)
 
 
 def test_a_service_that_wrote_the_platforms_does_not_say_who_signs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

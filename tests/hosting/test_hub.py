@@ -122,13 +122,12 @@ class Hub:
         self.process.wait(SECONDS)
 
     def kill(self) -> None:
-        """Kills the hub alone, as the kernel does when memory is short. Nobody ends its culler then but this test."""
-        below = psutil.Process(self.process.pid).children()
+        """Kills the hub alone, as the kernel does when memory is short. Its services end with it."""
+        services = [one for one in psutil.Process(self.process.pid).children() if PROXY not in " ".join(one.cmdline())]
+        assert len(services) == 2
         self.process.kill()
         self.process.wait()
-        for process in below:
-            if "jupyterhub_idle_culler" in process.cmdline():
-                process.kill()
+        assert psutil.wait_procs(services, timeout=SECONDS)[1] == []
 
     def ask(self, path: str, token: str = "", method: str = "GET", body: object = None) -> tuple[int, Any]:
         """The status of an answer, and its JSON."""

@@ -78,6 +78,13 @@ def test_only_a_window_opens_the_page_and_no_page_can_be_read_by_a_script(teache
         assert teacher.get("", **{"Sec-Fetch-Mode": mode})[0] == 403
 
 
+def test_a_learner_reads_a_sentence_in_place_of_the_page(hub: Hub):
+    learner = Teacher(hub)
+    learner.sign_in("ada")
+    said = "This page is for teachers, and 'ada' is not one of this hub's HUB_TEACHERS."
+    assert learner.get("", Accept="text/html")[::2] == (403, f"{said}\n")
+
+
 @pytest.mark.parametrize("action", ["regrade", "extend", "send", "roster"])
 def test_a_form_is_only_that_of_a_teachers_page(hub: Hub, teacher: Teacher, action: str):
     cookie = "; ".join(f"{name}={value}" for name, value in teacher.cookies.items())
@@ -95,7 +102,7 @@ def test_more_time_moves_the_due_date_and_leaves_the_teachers_file_alone(hub: Hu
     text = "# mine\ndue: {01: 2099-01-02 23:59, 02: 2099-01-02}\nextensions: {Ada: {01: 1 day, 02: 3 days}}\n"
     hub.of.deadlines.write_text(text)
     status, page = teacher.send("extend", learner="ada", problems="01", time="1 week", because="ill: see \u2028mail")
-    assert (status, "ada has 1 week more for problem 01." in page) == (303, True)
+    assert (status, "ada has 1 week more for problem 01. Nobody called ada has handed in so far" in page) == (303, True)
     assert "<td>Ada</td><td>01</td><td>7 days</td><td>2099-01-09 23:59:00</td>" in page
     (said,) = hand_in(workspace("ada"), hub.service("ada"), "01", "x = 1")
     assert "due 2099-01-09 23:59:00" in said

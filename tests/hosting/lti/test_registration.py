@@ -36,10 +36,14 @@ def test_the_example_of_the_document_is_read(tmp_path: Path):
     assert registration.find([canvas, moodle], moodle.issuer, canvas.client_id) is None
 
 
+def test_an_empty_file_is_that_of_a_tool_before_its_registration(tmp_path: Path):
+    (tmp_path / "platforms.toml").touch()
+    assert registration.read(tmp_path / "platforms.toml") == []
+
+
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        (GOOD, "", "have no table; add one for each platform, such as \\[canvas\\]"),
         ("[canvas]", "[canvas", "are not TOML: "),
         ("[canvas]\n", "", "issuer in .* is outside of a table; begin each"),
         ('client_id = "10000000000042"\n', "", "has no client_id; the platform shows it"),
