@@ -47,6 +47,17 @@ def compared(own: Sequence[Exhibit], right: Sequence[Exhibit]) -> str:
     )
 
 
+def seen(own: Sequence[Exhibit], right: Sequence[Exhibit]) -> str:
+    """Returns the largest difference that a picture shows, with the title of its exhibit; empty if there is none, or
+    the exhibits are of other kinds."""
+    if [type(each) for each in own] != [type(each) for each in right]:
+        return ""
+    pairs = [pair for pair in zip(own, right, strict=True) if not getattr(pair[1], "timed", False)]
+    found = [(mine.title, _largest(mine, theirs)) for mine, theirs in pairs]
+    title, worst = max(found, key=lambda each: each[1].size, default=("", Difference(0.0, "")))
+    return f"“{title}”: {worst.said}" if worst.size > FAINT else ""
+
+
 def _largest(mine: Exhibit, theirs: Exhibit) -> Difference:
     """Returns the largest difference of two exhibits of one kind."""
     texts, expected_texts = list(_texts(mine)), list(_texts(theirs))
