@@ -61,9 +61,11 @@ class Node:
 
     @property
     def more(self) -> str:
-        """A line on the problem, for who points at it: its title, what has changed, and what its play showed."""
+        """A line on the problem, for who points at it: its title, the time that it takes until it is passed, what has
+        changed, and what its play showed."""
+        time = f", about {self.problem.minutes} minutes" if self.problem.minutes and not self.standing.passed else ""
         changed = f": {self.why_changed}" if self.why_changed else ""
-        return f"{self.problem.title}{changed}{f'. Played: {self.played}' if self.played else ''}"
+        return f"{self.problem.title}{time}{changed}{f'. Played: {self.played}' if self.played else ''}"
 
     @property
     def kind(self) -> str:
@@ -78,9 +80,7 @@ class Node:
         all points, so it needs no number."""
         state, now, _ = self.standing
         if not self.kind:
-            return (
-                f"about {self.problem.minutes} min" if self.problem.minutes else counted(self.problem.points, "point")
-            )
+            return f"~{self.problem.minutes} min" if self.problem.minutes else counted(self.problem.points, "point")
         best = f", best {self.best}" if self.best > now else ""
         if self.is_due:
             return "review due"
