@@ -80,7 +80,9 @@ class Node:
         all points, so it needs no number."""
         state, now, _ = self.standing
         if not self.kind:
-            return f"~{self.problem.minutes} min" if self.problem.minutes else counted(self.problem.points, "point")
+            minutes = self.problem.minutes
+            time = f"~{minutes} min" if minutes < 100 else f"~{minutes / 60:.1f} h"  # a card has room for 7 letters
+            return time if minutes else counted(self.problem.points, "point")
         best = f", best {self.best}" if self.best > now else ""
         if self.is_due:
             return "review due"
