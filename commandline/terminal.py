@@ -19,6 +19,8 @@ WIDEST_PROSE = 100  # columns, of pages and hints
 PLAIN = 80  # columns, where the output is not a terminal
 _PAGER_OPTIONS = "-FRX"  # of `less`: a text that fits on the screen is printed, and stays there
 _CODE = re.compile(r"`[^`\n]{1,60}`")
+# Parts of a program that stay in one line: a return annotation, a text, the axes of an array, a name with its type.
+_PARTS = re.compile(r'-> .{1,60}:$|(?<!")"[^"]{1,40}"|\[[^\[\]]{1,40}\]|: [\w.]+')
 
 
 def width(stream: TextIO | None = None) -> int:
@@ -77,16 +79,18 @@ def echo(text: str, *, indent: int = 0, err: bool = False) -> None:
 
 
 def listing(text: str, columns: int) -> list[str]:
-    """Returns lines of a program for a screen of that many columns: a longer one is broken between words, and its
-    rest is indented further."""
+    """Returns lines of a program for a screen of that many columns: a longer one is broken between words, but not
+    between a name and its type. The rest of a statement is indented further."""
     lines: list[str] = []
     for line in text.splitlines():
         indent = " " * (len(line) - len(line.lstrip()))
+        rest = indent if line.lstrip().startswith(('"""', "#")) else f"{indent}        "
+        whole = _PARTS.sub(lambda match: match[0].replace(" ", "\0"), line.lstrip())
         broken = textwrap.wrap(
-            line.lstrip(), columns, initial_indent=indent, subsequent_indent=f"{indent}        ",
+            whole, columns, initial_indent=indent, subsequent_indent=rest,
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
-        lines += broken if len(line) > columns else [line]
+        lines += [part.replace("\0", " ") for part in broken] if len(line) > columns else [line]
     return lines
 
 

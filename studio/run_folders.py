@@ -144,7 +144,7 @@ class RunFolders:
         return times, time.time() - times[1] < _RECENT
 
     def samples(self, name: str) -> list[Sample]:
-        """Returns the samples that the model wrote after each validation, the first step first."""
+        """Returns the samples that the model wrote before the first step and with each validation, in that order."""
         run = Run(self.root / name)
         if not self.has(name) or not _is_folder(run.samples):
             return []

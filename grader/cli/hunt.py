@@ -112,12 +112,12 @@ def _continue(space: "HuntSpace", current: "UnderWay", answers: _Answers) -> Non
 def _begin(space: "HuntSpace", problem: Problem | None) -> "UnderWay":
     """Chooses a hunt, and runs it to see its symptom. Skips a hunt that turns out to be unfair."""
     from grader.cli.grading import fork_server
-    from grader.practice import hunt_soundness, symptoms
+    from grader.practice import first_look, hunt_soundness
 
     seed = os.urandom(4).hex()
     with fork_server("preparing a hunt") as workers:
         for program, failed in hunt_soundness.offered(space.candidates(problem), seed, workers):
-            return space.begin(program, seed, symptoms.of(*failed))
+            return space.begin(program, seed, first_look.symptom(program, failed, workers))
     raise UsageError("There is no further hunt here. Pass more problems to get more.")
 
 

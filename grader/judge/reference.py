@@ -1,10 +1,12 @@
 """Reference outputs: the outcomes of the reference, plain or with a misconception, on a case. Cached on disk."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import accumulate, pairwise
 from threading import Lock
 from time import monotonic, sleep
 from typing import Protocol
@@ -24,6 +26,7 @@ LIMITS = Limits(memory=8 << 30)  # one worker holds the compiled programs of all
 # For an output that another process computes. That process may be suspended, or the disk may not know locks.
 WAIT_SECONDS, WAIT_INTERVAL = 1.0, 0.01
 _TOKEN = re.compile(r"\w+|[^\w\s]")
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")  # all of a text
 
 
 class Answers(Protocol):
@@ -31,7 +34,7 @@ class Answers(Protocol):
 
     `misconceptions` are by variant: the name under which `ask` runs the reference with that misconception. `suspects`
     are the variants that a program's text resembles more than it resembles the reference, the most alike first.
-    `together` returns the variant with two misconceptions, or None if both edit the same place. `at_once` is the number
+    `together` returns the variant with two misconceptions, or None if both edit the same words. `at_once` is the number
     of outputs that it computes at a time.
     """
 
@@ -165,19 +168,28 @@ class Reference:
         return sorted((name for name in nearer if nearer[name] < 0), key=nearer.__getitem__)
 
     def together(self, first: str, second: str) -> str | None:
-        """Returns a new variant with the edits of two variants; None if their edits overlap."""
+        """Returns a new variant with the edits of two variants; None if both edit the same words."""
         source, name = self._variants[""], f"{first}, and {second}"
-        edits = []
-        for variant in (first, second):
-            find = self.misconceptions[variant].find
-            start = source.index(find)
-            length = len(self._variants[variant]) - len(source) + len(find)
-            edits.append((start, start + len(find), self._variants[variant][start : start + length]))
-        (start, end, text), (next_start, next_end, next_text) = sorted(edits)
-        if next_start < end:
+        edits = sorted(edit for variant in (first, second) for edit in self._edits(variant))
+        if any(start < end or start == earlier for (earlier, end, _), (start, _, _) in pairwise(edits)):
             return None
-        self._variants[name] = source[:start] + text + source[end:next_start] + next_text + source[next_end:]
+        place, parts = 0, list[str]()
+        for start, end, text in edits:
+            parts += [source[place:start], text]
+            place = end
+        self._variants[name] = "".join([*parts, source[place:]])
         return name
+
+    def _edits(self, variant: str) -> Iterator[tuple[int, int, str]]:
+        """Yields the places of the reference that a variant edits, word by word, each with the new text."""
+        source, find = self._variants[""], self.misconceptions[variant].find
+        start = source.index(find)
+        length = len(self._variants[variant]) - len(source) + len(find)
+        old, new = (_WORDS.findall(text) for text in (find, self._variants[variant][start : start + length]))
+        places = list(accumulate(map(len, old), initial=start))
+        for kind, i, j, m, n in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            if kind != "equal":
+                yield places[i], places[j], "".join(new[m:n])
 
     def cancel(self, check: Check, case: Case) -> None:
         """Cancels an output that is no longer needed, if its computation has not started."""

@@ -31,20 +31,36 @@ def compared(own: Sequence[Exhibit], right: Sequence[Exhibit]) -> str:
     """Says in a paragraph how the exhibits of a file differ from those of a right one, which are known to be finite."""
     if [type(each) for each in own] != [type(each) for each in right]:
         return f"The play of a right file has other exhibits: {len(right)}, where yours has {len(own)}."
-    pairs = [pair for pair in zip(own, right, strict=True) if not getattr(pair[1], "timed", False)]
-    found = [(mine, worst) for mine, theirs in pairs if (worst := _largest(mine, theirs)).size > SAME]
+    differences = _differences(own, right)
+    found = [(title, worst) for title, worst in differences if worst.size > SAME]
     if not found:
         return (
             "The play of a right file shows the same numbers. If your file fails, its mistake does not show at "
             "this size; the verdict names a case in which it does."
         )
-    title, worst = max(((mine.title, worst) for mine, worst in found), key=lambda each: each[1].size)
+    title, worst = max(found, key=lambda each: each[1].size)
     hardly = "" if worst.size > FAINT else f", but by {worst.size:.1%} at most: at this size, the mistake hardly shows"
-    counted = f"{len(found)} of {len(pairs)} exhibits" if len(pairs) > 1 else "its exhibit"
+    counted = f"{len(found)} of {len(differences)} exhibits" if len(differences) > 1 else "its exhibit"
     return (
         f"The play of a right file differs from yours in {counted}{hardly}. The largest difference is in “{title}”: "
         f"{worst.said}."
     )
+
+
+def seen(own: Sequence[Exhibit], right: Sequence[Exhibit]) -> str:
+    """Returns the largest difference that a picture shows, with the title of its exhibit; empty if there is none, or
+    the exhibits are of other kinds."""
+    if [type(each) for each in own] != [type(each) for each in right]:
+        return ""
+    nothing = ("", Difference(0.0, ""))
+    title, worst = max(_differences(own, right), key=lambda each: each[1].size, default=nothing)
+    return f"“{title}”: {worst.said}" if worst.size > FAINT else ""
+
+
+def _differences(own: Sequence[Exhibit], right: Sequence[Exhibit]) -> list[tuple[str, Difference]]:
+    """Returns the title and the largest difference of each pair of exhibits, except those that hold times."""
+    pairs = [pair for pair in zip(own, right, strict=True) if not getattr(pair[1], "timed", False)]
+    return [(mine.title, _largest(mine, theirs)) for mine, theirs in pairs]
 
 
 def _largest(mine: Exhibit, theirs: Exhibit) -> Difference:

@@ -35,6 +35,7 @@ class UnderWay:
         hints: The number of hints seen.
         trials: The number of gradings of the mended program.
         ended: Whether the hunt has ended.
+        earlier: The number of hunts before it with a symptom of this kind.
     """
 
     id: str
@@ -48,6 +49,7 @@ class UnderWay:
     hints: int = 0
     trials: int = 0
     ended: bool = False
+    earlier: int = 0
 
     def add(self, entry: Entry) -> None:
         """Takes in an answer."""
@@ -68,9 +70,11 @@ def recorded_hunts(entries: list[Entry]) -> list[UnderWay]:
     for entry in noted:
         if entry.text("hunt"):
             kind = symptoms.by_name(entry.text("symptom_kind"))
+            earlier = sum(other.kind is kind for other in found.values())
             found[entry.id] = UnderWay(
-                entry.id, entry.problem, entry.text("hunt"), entry.text("seed"), entry.text("symptom"), kind
-            )
+                entry.id, entry.problem, entry.text("hunt"), entry.text("seed"), entry.text("symptom"), kind,
+                earlier=earlier,
+            )  # fmt: skip
     for entry in noted:
         if (id_ := entry.text("begun") or entry.id) in found:
             found[id_] = found.pop(id_)  # the latest one last
@@ -226,7 +230,7 @@ def lesson(current: UnderWay, program: Program) -> list[str]:
     ideas = _tries([idea == program.answer for idea in current.ideas])
     return [
         f"The fault is in {_numbers(sorted(program.fault))}: {misconception.name}. {misconception.advice}",
-        f"How an experienced person finds it: {ways[int(program.hunt.id, 16) % len(ways)]}",
+        f"How an experienced person finds it: {ways[current.earlier % len(ways)]}",
         f"You needed {lines} for the line, {ideas} for the idea, and {counted(current.hints, 'question')}.",
     ]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from grader.checks import YES
 from grader.judge.blocked import NOT_JUDGED
@@ -19,7 +20,7 @@ _DECIDE = ("error", "timeout", "memory", "nan", "tree", "shape", "dtype", "sees 
 _LINE = re.compile(r"\s*\((?:\w+\.py, )?(?:line|in|at) [^)]*\)|,? (?:on|in|at) line \d+")
 
 DEPENDS = "depends"  # a leaf (T, T): whether an output depends on an input
-MOST_INPUTS, LONGEST_INPUT = 6, 30
+MOST_INPUTS, LONGEST_INPUT, MOST_NUMBERS = 6, 30, 12
 
 
 @dataclass(frozen=True)
@@ -174,10 +175,17 @@ def _said(check: Check, text: str, case: Case | None) -> str:
 
 
 def _where(case: Case | None) -> str:
-    """Describes the inputs with which the symptom was seen: numbers and short texts, and the shapes of arrays."""
+    """Describes the inputs with which the symptom was seen: numbers, short texts, whole numbers of small arrays, and
+    the shapes of other arrays."""
     named = []
     for name, value in case.values.items() if case else ():
-        shape = getattr(value, "shape", ())
-        said = f" {shape}" if shape else f" = {value!r}" if isinstance(value, str) else f" = {value}"
+        said = _said_input(value)
         named += [name + said] if len(said) <= LONGEST_INPUT else []
     return f"(with {', '.join(named[:MOST_INPUTS])})" if named else ""
+
+
+def _said_input(value: Any) -> str:
+    if not (shape := getattr(value, "shape", ())):
+        return f" = {value!r}" if isinstance(value, str) else f" = {value}"
+    whole = f" = {value.tolist()}" if value.dtype.kind in "biu" and value.size <= MOST_NUMBERS else ""
+    return whole if whole and len(whole) <= LONGEST_INPUT else f" {shape}"

@@ -156,13 +156,10 @@ def next_step(report: Report, play: str = "") -> str:
         return f"fix {report.earlier.filename} first: `grade problem {report.earlier.problem.label}`."
     match report.verdict:
         case Verdict.PASS:
-            solution = f"; `grade solution {label}` shows the reference and its reasons"
-            more = solution if catalog.shows_solution(report.problem) else ""
-            if report.can_play:
-                return (
-                    f"`{play or f'grade play {label}'}` shows your code at work; `grade next` suggests a problem{more}."
-                )
-            return f"`grade next` suggests a problem{more}."
+            played = f"`{play or f'grade play {label}'}` shows your code at work" if report.can_play else ""
+            solution = f"`grade solution {label}` shows the reference and its reasons"
+            offers = filter(None, (played, solution if catalog.shows_solution(report.problem) else ""))
+            return f"{'; '.join(offers) or '`grade next` suggests a problem'}."
         case Verdict.NOT_ATTEMPTED:
             return f"read the page with `grade show {label}`; `grade hint {label}` gives a nudge."
         case Verdict.FAIL:

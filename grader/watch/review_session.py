@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from commandline.errors import UsageError
 from commandline.text import counted
-from grader.course import page
+from grader.course import catalog, page
 from grader.judge.verdict import Verdict
 from grader.practice.review import ReviewSpace, clock_text, summary
 from grader.practice.schedule import RATINGS
@@ -54,11 +54,15 @@ class ReviewSession(WatchSession):
         return f"Review of {what}. {clock_text(clock.seconds)}{paused}"
 
     def opening(self) -> str:
-        """Returns the task, as long as nothing was written: the rest of the page is one key away."""
+        """Returns the task and the file to fill in, as long as nothing was written: the rest of the page is one key
+        away."""
         report = self.state.report
         if self.state.error or (report and report.verdict is not Verdict.NOT_ATTEMPTED) or self.passed:
             return ""
-        return f"{page.sections(self.state.problem)['The problem']}\n\nPress p for the whole page.\n"
+        problem = self.state.problem
+        frame = self.reviews.frame(problem)
+        given = frame.stub if frame else catalog.stub_text(problem)
+        return f"{page.sections(problem)['The problem']}\n\nPress p for the whole page.\n\n```python\n{given}```\n"
 
     def ending(self) -> list[str]:
         if not self.passed:

@@ -24,6 +24,7 @@ from harness.pieces.smoke_tests import SmokeTestError
 from harness.pieces.spec import PieceSpec, Setup, Use, has_segments
 
 COURSE_MODULES = sorted(set(MODULES.values()))
+_NAMED = 3  # of the pieces that are not filled in: a learner of five pieces would read forty names
 
 
 @dataclass
@@ -70,8 +71,9 @@ class Pieces:
         if any(": yours" in line for line in lines):
             lines.append("A piece that is used may still be wrong: `grade list` shows which problems you have passed.")
         if self.stubs:
-            waiting = ", ".join(f"{name} ({ProblemName(PIECES[name].module).label})" for name in self.stubs)
-            lines.append(f"Not filled in yet, so built-in: {waiting}.")
+            first = ", ".join(f"{name} ({ProblemName(PIECES[name].module).label})" for name in self.stubs[:_NAMED])
+            more = f" and {left} more" if (left := len(self.stubs) - _NAMED) > 0 else ""
+            lines.append(f"Not filled in yet, so built-in: {first}{more}.")
         return lines
 
     def _described(self, spec: PieceSpec, use: Use) -> str:

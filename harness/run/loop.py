@@ -153,6 +153,8 @@ class _Loop:
             # Of pairs of answers, that of the base is ln 2, whatever the base is.
             if not self.step and config.base and not config.has_pairs and self.on_step is None:
                 self._validate_base()
+            if not self.step and self.on_step is None:
+                self._sample()  # what the later ones are compared with
             while self.step < self.last_step and not stopped:
                 self._dispatch()
                 if len(self.pending) > RUN_AHEAD:

@@ -6,9 +6,13 @@ from jaxtyping import Array, Float
 
 
 def layer_norm(
-    x: Float[Array, "T D"], scale: Float[Array, "D"], bias: Float[Array, "D"], epsilon: float
+    x: Float[Array, "T D"],
+    scale: Float[Array, "D"],
+    bias: Float[Array, "D"],
+    epsilon: float,
 ) -> Float[Array, "T D"]:
-    """Normalizes each row of x to mean 0 and variance 1, then multiplies by scale and adds bias.
+    """Normalizes each row of x to mean 0 and variance 1, then
+    multiplies by scale and adds bias.
 
     x: (T, D). scale, bias: (D,). epsilon: keeps the division finite. Returns (T, D).
     """

@@ -12,7 +12,8 @@ class GPTBlock(nnx.Module):
     """A pre-LN block: attention, then a feed-forward network."""
 
     def __init__(self, d_model: int, num_heads: int, d_ff: int, rngs: nnx.Rngs):
-        """Creates `ln1`, `attn`, `ln2`, `ff1` (d_model to d_ff) and `ff2` (d_ff to d_model)."""
+        """Creates `ln1`, `attn`, `ln2`, `ff1` (d_model to d_ff) and
+        `ff2` (d_ff to d_model)."""
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "T D"]) -> Float[Array, "T D"]:

@@ -12,9 +12,17 @@ class MiniGPT(nnx.Module):
     """A GPT: embeddings, blocks, a final norm and a head."""
 
     def __init__(
-        self, vocab_size: int, d_model: int, num_heads: int, d_ff: int, num_layers: int, max_T: int, rngs: nnx.Rngs
+        self,
+        vocab_size: int,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        num_layers: int,
+        max_T: int,
+        rngs: nnx.Rngs,
     ):
-        """Creates `embed`, `pos_embed` (zeros, (max_T, d_model)), `blocks` and `ln_f`."""
+        """Creates `embed`, `pos_embed` (zeros, (max_T, d_model)), `blocks` and
+        `ln_f`."""
         raise NotImplementedError
 
     def __call__(self, token_ids: Int[Array, "T"]) -> Float[Array, "T V"]:
@@ -31,5 +39,6 @@ def mini_gpt_forward(
     d_ff: int,
     num_layers: int,
 ) -> Float[Array, "T*V"]:
-    """The logits (T * V,) of a new model on one story. The model is created from nnx.Rngs(seed) with max_T = T."""
+    """The logits (T * V,) of a new model on one story. The model is created from
+    nnx.Rngs(seed) with max_T = T."""
     raise NotImplementedError

@@ -16,11 +16,15 @@ def make_optimizer(model: nnx.Module, learning_rate: float) -> nnx.Optimizer:
 
 # Compiled, because a run calls it a million times. How?
 def train_step(
-    model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
+    model: nnx.Module,
+    optimizer: nnx.Optimizer,
+    token_ids: Int[Array, "B T"],
+    pad_id: int,
 ) -> Float[Array, ""]:
-    """Updates model and optimizer in place. Returns the loss before the update, a scalar.
+    """Updates model and optimizer in place. Returns the loss before the update, a
+    scalar.
 
-    model: maps token ids (T,) to logits (T, V).
-    token_ids: (B, T). Stories, right-padded with `pad_id`.
+    model: maps token ids (T,) to logits (T, V). token_ids: (B, T). Stories,
+    right-padded with `pad_id`.
     """
     raise NotImplementedError

@@ -16,9 +16,11 @@ def adamw(
     weight_decay: float,
     mask: Callable[[PyTree], PyTree] | None = None,
 ) -> optax.GradientTransformation:
-    """AdamW: Adam with decoupled weight decay, for every parameter or for those that `mask` says.
+    """AdamW: Adam with decoupled weight decay, for every parameter or
+    for those that `mask` says.
 
-    `update(gradients, state, parameters)` returns the pair (updates to add to the parameters, new state).
+    `update(gradients, state, parameters)` returns the pair (updates to add to
+    the parameters, new state).
     """
     raise NotImplementedError
 

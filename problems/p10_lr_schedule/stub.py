@@ -14,6 +14,11 @@ def warmup_cosine(peak: float, warmup_steps: int, decay_steps: int) -> Schedule:
     raise NotImplementedError
 
 
-def warmup_stable_decay(peak: float, warmup_steps: int, decay_start: int, decay_steps: int) -> Schedule:
+def warmup_stable_decay(
+    peak: float,
+    warmup_steps: int,
+    decay_start: int,
+    decay_steps: int,
+) -> Schedule:
     """Warm-up, stable, decay: the second curve of the page."""
     raise NotImplementedError

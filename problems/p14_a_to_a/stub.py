@@ -1,4 +1,7 @@
-"""Problem 14: the smallest model learns to repeat tokens. The page is in pages/p14_a_to_a.md."""
+"""Problem 14: the smallest model learns to repeat tokens.
+
+The page is in pages/p14_a_to_a.md.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +23,10 @@ class AToA(nnx.Module):
 
 
 def learn_identity(model: AToA, token_ids: Int[Array, "S B T"]) -> Float[Array, "S"]:
-    """Trains the model in place to answer every token with itself, with one step of Adam per batch.
+    """Trains the model in place to answer every token with itself, with
+    one step of Adam per batch.
 
-    token_ids: (S, B, T), one batch for each of S steps. Returns (S,): the mean loss of each step, before its update.
+    token_ids: (S, B, T), one batch for each of S steps. Returns (S,): the mean loss of
+    each step, before its update.
     """
     raise NotImplementedError

@@ -6,9 +6,14 @@ from jaxtyping import Int
 
 
 def make_loader(
-    rows: Int[np.ndarray, "R T"], batch_size: int, seed: int, shard: int, num_shards: int
+    rows: Int[np.ndarray, "R T"],
+    batch_size: int,
+    seed: int,
+    shard: int,
+    num_shards: int,
 ) -> grain.DatasetIterator:
-    """An endless iterator over batches (B, T) of this shard's rows, in a new random order in each epoch.
+    """An endless iterator over batches (B, T) of this shard's rows, in a new
+    random order in each epoch.
 
     It has `get_state()` and `set_state(state)`, which save and restore its position.
     """

@@ -8,10 +8,19 @@ from jaxtyping import Array, Float
 
 
 class LayerStack(nnx.Module):
-    """L GPT blocks whose parameters are stacked along a first axis L, run one after the other."""
+    """L GPT blocks whose parameters are stacked along a first axis L,
+    run one after the other."""
 
-    def __init__(self, d_model: int, num_heads: int, d_ff: int, num_layers: int, rngs: nnx.Rngs):
-        """Builds `blocks`: one GPTBlock whose leaves have a leading axis of size `num_layers`."""
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        num_layers: int,
+        rngs: nnx.Rngs,
+    ):
+        """Builds `blocks`: one GPTBlock whose leaves have a leading
+        axis of size `num_layers`."""
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "T D"]) -> Float[Array, "T D"]:

@@ -7,9 +7,14 @@ from jaxtyping import Array, Float, Int
 
 
 def chunked_loss(
-    x: Float[Array, "T D"], embedding: Float[Array, "V D"], token_ids: Int[Array, "T"], pad_id: int, chunk: int
+    x: Float[Array, "T D"],
+    embedding: Float[Array, "V D"],
+    token_ids: Int[Array, "T"],
+    pad_id: int,
+    chunk: int,
 ) -> Float[Array, ""]:
-    """Equals next_token_loss(x @ embedding.T, token_ids, pad_id), with the logits of at most `chunk` rows at a time.
+    """Equals next_token_loss(x @ embedding.T, token_ids, pad_id), with the logits of at
+    most `chunk` rows at a time.
 
     x: (T, D). embedding: (V, D). token_ids: (T,). Returns a scalar.
     """

@@ -9,11 +9,12 @@ from jaxtyping import Array, Float, Int
 
 
 class MixedLM(nnx.Module):
-    """A language model of one block with one head, and a tied output head. Float32 parameters, bfloat16 matrix
-    products."""
+    """A language model of one block with one head, and a tied output head. Float32
+    parameters, bfloat16 matrix products."""
 
     def __init__(self, vocab_size: int, d_model: int, d_ff: int, rngs: nnx.Rngs):
-        """Builds `embed`, `ln1`, `q_proj`, `k_proj`, `v_proj`, `out_proj`, `ln2`, `ff1`, `ff2`, `ln_f`."""
+        """Builds `embed`, `ln1`, `q_proj`, `k_proj`, `v_proj`, `out_proj`,
+        `ln2`, `ff1`, `ff2`, `ln_f`."""
         raise NotImplementedError
 
     def __call__(self, token_ids: Int[Array, "T"]) -> Float[Array, "T V"]:
@@ -21,6 +22,11 @@ class MixedLM(nnx.Module):
         raise NotImplementedError
 
 
-def mixed_loss(model: MixedLM, token_ids: Int[Array, "T"], pad_id: int) -> Float[Array, ""]:
-    """The mean next-token loss of the model on token_ids, (T,). Returns a scalar, float32."""
+def mixed_loss(
+    model: MixedLM,
+    token_ids: Int[Array, "T"],
+    pad_id: int,
+) -> Float[Array, ""]:
+    """The mean next-token loss of the model on token_ids, (T,).
+    Returns a scalar, float32."""
     raise NotImplementedError

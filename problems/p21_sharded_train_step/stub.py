@@ -12,19 +12,25 @@ from jaxtyping import Array, Float, Int
 def shard_state(node: nnx.Module, mesh: Mesh) -> None:
     """Shards the arrays of a model or an optimizer over the mesh, in place.
 
-    The last axis of every array is sharded over the mesh axis `model`; scalars are replicated.
+    The last axis of every array is sharded over the mesh axis
+    `model`; scalars are replicated.
     """
     raise NotImplementedError
 
 
 def shard_batch(token_ids: Int[Array, "B T"], mesh: Mesh) -> Int[Array, "B T"]:
-    """token_ids: (B, T). Returns the same batch with B sharded over the mesh axis `data`."""
+    """token_ids: (B, T). Returns the same batch with B sharded over the mesh axis
+    `data`."""
     raise NotImplementedError
 
 
 # Compiled, as in problem 08
 def sharded_train_step(
-    model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
+    model: nnx.Module,
+    optimizer: nnx.Optimizer,
+    token_ids: Int[Array, "B T"],
+    pad_id: int,
 ) -> Float[Array, ""]:
-    """Updates model and optimizer in place. Returns the loss before the update, a scalar."""
+    """Updates model and optimizer in place. Returns the loss before the update, a
+    scalar."""
     raise NotImplementedError

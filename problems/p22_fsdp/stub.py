@@ -12,21 +12,26 @@ from jaxtyping import Array, Float, Int
 
 
 def fsdp_spec(shape: tuple[int, ...], devices: int) -> PartitionSpec:
-    """Shards the longest axis that `devices` divides, the first of equally long ones, over `data`. None if none
-    divides."""
+    """Shards the longest axis that `devices` divides, the first of equally long ones,
+    over `data`. None if none divides."""
     raise NotImplementedError
 
 
 def create_sharded(
     make: Callable[[], tuple[nnx.Module, nnx.Optimizer]], mesh: Mesh
 ) -> tuple[nnx.Module, nnx.Optimizer]:
-    """Returns what `make()` would return, with each array created already sharded by `fsdp_spec`."""
+    """Returns what `make()` would return, with each array created
+    already sharded by `fsdp_spec`."""
     raise NotImplementedError
 
 
 # Compiled, as in problem 08
 def fsdp_step(
-    model: nnx.Module, optimizer: nnx.Optimizer, token_ids: Int[Array, "B T"], pad_id: int
+    model: nnx.Module,
+    optimizer: nnx.Optimizer,
+    token_ids: Int[Array, "B T"],
+    pad_id: int,
 ) -> Float[Array, ""]:
-    """Updates model and optimizer in place. Returns the loss before the update, a scalar."""
+    """Updates model and optimizer in place. Returns the loss before the update, a
+    scalar."""
     raise NotImplementedError

@@ -8,9 +8,16 @@ from jaxtyping import Array, Float, Int
 
 
 class MupLM(nnx.Module):
-    """An embedding, a hidden layer with ReLU and a head, initialized so that activations do not grow with the width."""
+    """An embedding, a hidden layer with ReLU and a head, initialized so that
+    activations do not grow with the width."""
 
-    def __init__(self, vocab_size: int, d_model: int, base_d_model: int, rngs: nnx.Rngs):
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        base_d_model: int,
+        rngs: nnx.Rngs,
+    ):
         """Builds `embed`, `hidden` (d_model to d_model) and `head` (no bias)."""
         raise NotImplementedError
 
@@ -19,6 +26,11 @@ class MupLM(nnx.Module):
         raise NotImplementedError
 
 
-def mup_adam(learning_rate: float, d_model: int, base_d_model: int) -> optax.GradientTransformation:
-    """Adam with the rates of the page, so that one `learning_rate` serves all widths."""
+def mup_adam(
+    learning_rate: float,
+    d_model: int,
+    base_d_model: int,
+) -> optax.GradientTransformation:
+    """Adam with the rates of the page, so that one `learning_rate` serves all
+    widths."""
     raise NotImplementedError

@@ -1,4 +1,7 @@
-"""Problem 28: export to the format of Hugging Face's GPT-2. The page is in pages/p28_hf_export.md."""
+"""Problem 28: export to the format of Hugging Face's GPT-2.
+
+The page is in pages/p28_hf_export.md.
+"""
 
 import json
 from pathlib import Path
@@ -9,5 +12,6 @@ from safetensors.numpy import save_file
 
 
 def export_gpt2(model: nnx.Module, num_heads: int, folder: str) -> None:
-    """Writes a MiniGPT as `model.safetensors` and `config.json` into `folder`, which it makes if needed."""
+    """Writes a MiniGPT as `model.safetensors` and `config.json` into `folder`,
+    which it makes if needed."""
     raise NotImplementedError

@@ -7,8 +7,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 
-def sampling_distribution(logits: Float[Array, "V"], temperature: float, top_k: int, top_p: float) -> Float[Array, "V"]:
-    """The probabilities to draw from: temperature, then top-k, then top-p. They sum to 1."""
+def sampling_distribution(
+    logits: Float[Array, "V"],
+    temperature: float,
+    top_k: int,
+    top_p: float,
+) -> Float[Array, "V"]:
+    """The probabilities to draw from: temperature, then top-k, then top-p. They sum to
+    1."""
     raise NotImplementedError
 
 
@@ -25,6 +31,7 @@ def generate(
 ) -> Int[Array, "M"]:
     """Up to `num_tokens` new tokens after the prompt. Ends before `stop_token`.
 
-    `model` takes exactly `context` ids: the last tokens of the text, padded on the right.
+    `model` takes exactly `context` ids: the last tokens of the text, padded on the
+    right.
     """
     raise NotImplementedError

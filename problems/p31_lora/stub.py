@@ -11,7 +11,8 @@ class LoRALinear(nnx.Module):
     """A frozen linear layer plus a trained change of low rank."""
 
     def __init__(self, base: nnx.Linear, rank: int, alpha: float, rngs: nnx.Rngs):
-        """Keeps `base`. Makes `a` (D, rank) and `b` (rank, F), the only numbers that are trained."""
+        """Keeps `base`. Makes `a` (D, rank) and `b` (rank, F), the only
+        numbers that are trained."""
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "*B D"]) -> Float[Array, "*B F"]:

@@ -1,4 +1,7 @@
-"""Problem 32: everything you built, in one run. The page is in pages/p32_tinystories.md."""
+"""Problem 32: everything you built, in one run.
+
+The page is in pages/p32_tinystories.md.
+"""
 
 from typing import Any
 
@@ -7,11 +10,12 @@ from typing import Any
 
 
 def pieces() -> dict[str, Any]:
-    """Your pieces by name, such as {"CausalMHA": CausalMHA}. The harness uses its own for the rest; at least one is
-    yours."""
+    """Your pieces by name, such as {"CausalMHA": CausalMHA}. The harness uses its own
+    for the rest; at least one is yours."""
     raise NotImplementedError
 
 
 def settings() -> dict[str, float]:
-    """How to train: any of learning_rate, warmup_steps, final_lr_fraction, weight_decay, beta2 and clip_norm."""
+    """How to train: any of learning_rate, warmup_steps, final_lr_fraction,
+    weight_decay, beta2 and clip_norm."""
     raise NotImplementedError

@@ -1,4 +1,7 @@
-"""Problem 33: modules and parameters. The page is in pages/p33_modules_and_params.md."""
+"""Problem 33: modules and parameters.
+
+The page is in pages/p33_modules_and_params.md.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +10,8 @@ from jaxtyping import Array, Float
 
 
 class StoryScorer(nnx.Module):
-    """A stack of layers with two heads, and a running mean of its inputs that is not trained."""
+    """A stack of layers with two heads, and a running mean of its
+    inputs that is not trained."""
 
     def __init__(self, d_model: int, num_topics: int, num_layers: int, rngs: nnx.Rngs):
         """Creates `mean`, `scale`, `layers` and `heads`."""

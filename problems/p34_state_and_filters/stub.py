@@ -8,7 +8,8 @@ from flax import nnx
 
 
 def average(a: nnx.Module, b: nnx.Module) -> nnx.Module:
-    """A new model with the mean of the parameters of a and b, and with the other variables of a."""
+    """A new model with the mean of the parameters of a and b, and with
+    the other variables of a."""
     raise NotImplementedError
 
 

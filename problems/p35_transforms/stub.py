@@ -7,9 +7,13 @@ from jaxtyping import Array, Float
 
 
 def train_step(
-    model: nnx.Module, optimizer: nnx.Optimizer, x: Float[Array, "B D"], y: Float[Array, "B"]
+    model: nnx.Module,
+    optimizer: nnx.Optimizer,
+    x: Float[Array, "B D"],
+    y: Float[Array, "B"],
 ) -> Float[Array, ""]:
-    """Updates model and optimizer in place. Returns the mean squared error before the update. Compiled."""
+    """Updates model and optimizer in place. Returns the mean squared error
+    before the update. Compiled."""
     raise NotImplementedError
 
 
@@ -19,5 +23,6 @@ def input_gradient(model: nnx.Module, x: Float[Array, "B D"]) -> Float[Array, "B
 
 
 def member_outputs(models: nnx.Module, x: Float[Array, "B D"]) -> Float[Array, "E B"]:
-    """The scores of E models, stacked along axis 0 of every Variable, on the same batch."""
+    """The scores of E models, stacked along axis 0 of every
+    Variable, on the same batch."""
     raise NotImplementedError

@@ -7,7 +7,8 @@ from jaxtyping import Array, Float
 
 
 class RMSNorm(nnx.Module):
-    """Divides each row by its root mean square, then multiplies it by a learned scale."""
+    """Divides each row by its root mean square, then multiplies it by a learned
+    scale."""
 
     def __init__(self, d_model: int, epsilon: float, rngs: nnx.Rngs):
         """Creates `scale`, an nnx.Param of ones, (d_model,). `rngs` is not needed."""
@@ -19,10 +20,12 @@ class RMSNorm(nnx.Module):
 
 
 class SwiGLU(nnx.Module):
-    """A feed-forward network whose hidden layer is a product of two projections, one of them through SiLU."""
+    """A feed-forward network whose hidden layer is a product of two projections,
+    one of them through SiLU."""
 
     def __init__(self, d_model: int, d_ff: int, rngs: nnx.Rngs):
-        """Creates `gate_proj` and `up_proj` (d_model to d_ff) and `down_proj` (d_ff to d_model), without biases."""
+        """Creates `gate_proj` and `up_proj` (d_model to d_ff) and `down_proj` (d_ff to
+        d_model), without biases."""
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "T D"]) -> Float[Array, "T D"]:

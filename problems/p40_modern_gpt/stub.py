@@ -11,7 +11,8 @@ from jaxtyping import Array, Float, Int
 
 
 class ModernGPT(nnx.Module):
-    """A GPT with rotary positions, RMSNorm, SwiGLU, grouped queries, and a window in most layers."""
+    """A GPT with rotary positions, RMSNorm, SwiGLU, grouped queries, and
+    a window in most layers."""
 
     def __init__(
         self,
@@ -27,7 +28,8 @@ class ModernGPT(nnx.Module):
         norm_epsilon: float,
         rngs: nnx.Rngs,
     ):
-        """Creates `embed`, `blocks` (each with `norm1`, `attn`, `norm2` and `ff`) and `norm_f`."""
+        """Creates `embed`, `blocks` (each with `norm1`, `attn`,
+        `norm2` and `ff`) and `norm_f`."""
         raise NotImplementedError
 
     def __call__(self, token_ids: Int[Array, "T"]) -> Float[Array, "T V"]:

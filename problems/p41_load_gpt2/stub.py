@@ -1,4 +1,7 @@
-"""Problem 41: load GPT-2 in the format of Hugging Face. The page is in pages/p41_load_gpt2.md."""
+"""Problem 41: load GPT-2 in the format of Hugging Face.
+
+The page is in pages/p41_load_gpt2.md.
+"""
 
 from collections.abc import Mapping
 
@@ -14,7 +17,14 @@ class GPT2(nnx.Module):
     """MiniGPT with GPT-2's GELU, and layer norms with an epsilon of 1e-5."""
 
     def __init__(
-        self, vocab_size: int, d_model: int, num_heads: int, d_ff: int, num_layers: int, max_T: int, rngs: nnx.Rngs
+        self,
+        vocab_size: int,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        num_layers: int,
+        max_T: int,
+        rngs: nnx.Rngs,
     ):
         raise NotImplementedError
 
@@ -24,8 +34,10 @@ class GPT2(nnx.Module):
 
 
 def load_gpt2(tensors: Mapping[str, np.ndarray], model: nnx.Module) -> None:
-    """Copies the arrays of a GPT-2 into a model with the parameters of MiniGPT, in place.
+    """Copies the arrays of a GPT-2 into a model with the parameters of MiniGPT, in
+    place.
 
-    Raises KeyError if an array is missing, and ValueError if the file does not fit the model.
+    Raises KeyError if an array is missing, and ValueError if the
+    file does not fit the model.
     """
     raise NotImplementedError

@@ -13,9 +13,11 @@ def flash_attention(
     causal: bool = True,
     return_lse: bool = False,
 ) -> Float[Array, "T K"] | tuple[Float[Array, "T K"], Float[Array, "T"]]:
-    """Equals causal_attention(q, k, v), with the scores of `block` queries and `block` keys at a time.
+    """Equals causal_attention(q, k, v), with the scores of `block` queries
+    and `block` keys at a time.
 
-    Without `causal`, every query sees every key. q, k, v: (T, K). Returns (T, K). With `return_lse`, returns this and
-    the log-sum-exp of the scores that each query sees, (T,).
+    Without `causal`, every query sees every key. q, k, v: (T, K). Returns
+    (T, K). With `return_lse`, returns this and the log-sum-exp of the scores
+    that each query sees, (T,).
     """
     raise NotImplementedError

@@ -6,9 +6,14 @@ from jax.experimental import pallas as pl
 from jaxtyping import Array, Float
 
 
-def rms_norm(x: Float[Array, "T D"], weight: Float[Array, "D"], epsilon: float, block: int) -> Float[Array, "T D"]:
-    """Divides each row by √(mean(x²) + epsilon), and multiplies it by weight, in a kernel that gets `block` rows at a
-    time.
+def rms_norm(
+    x: Float[Array, "T D"],
+    weight: Float[Array, "D"],
+    epsilon: float,
+    block: int,
+) -> Float[Array, "T D"]:
+    """Divides each row by √(mean(x²) + epsilon), and multiplies it by weight, in a
+    kernel that gets `block` rows at a time.
 
     x: (T, D). weight: (D,). Returns (T, D).
     """

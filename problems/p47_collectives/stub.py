@@ -16,7 +16,8 @@ def tensor_parallel_mlp(
     b2: Float[Array, " D"],
     mesh: Mesh,
 ) -> Float[Array, "T D"]:
-    """relu(x w1 + b1) w2 + b2. The axis F is split over `model`; x and the result are replicated."""
+    """relu(x w1 + b1) w2 + b2. The axis F is split over `model`; x and
+    the result are replicated."""
     raise NotImplementedError
 
 
@@ -33,12 +34,16 @@ def sequence_parallel_mlp(
 
 
 def data_parallel_gradient(
-    loss_sum: Callable[[PyTree, Int[Array, "b T"]], tuple[Float[Array, ""], Int[Array, ""]]],
+    loss_sum: Callable[
+        [PyTree, Int[Array, "b T"]],
+        tuple[Float[Array, ""], Int[Array, ""]],
+    ],
     parameters: PyTree,
     token_ids: Int[Array, "B T"],
     mesh: Mesh,
 ) -> tuple[Float[Array, ""], PyTree]:
-    """The pair (mean loss over all targets of the batch, its gradients). B is split over `data`.
+    """The pair (mean loss over all targets of the batch, its
+    gradients). B is split over `data`.
 
     `loss_sum(parameters, rows)` returns (sum of the losses, number of targets).
     """

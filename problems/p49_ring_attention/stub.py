@@ -9,8 +9,10 @@ from jaxtyping import Array, Float
 def ring_attention(
     q: Float[Array, "T K"], k: Float[Array, "T K"], v: Float[Array, "T K"], mesh: Mesh
 ) -> Float[Array, "T K"]:
-    """Causal attention of one head. q, k, v and the result are split over `context` along T.
+    """Causal attention of one head. q, k, v and the result are split over `context`
+    along T.
 
-    Keys and values travel from device to device. No device holds more than a few blocks of them at once.
+    Keys and values travel from device to device. No device holds more than a
+    few blocks of them at once.
     """
     raise NotImplementedError

@@ -6,7 +6,8 @@ from jaxtyping import Array, Bool, Float
 
 
 def group_advantages(rewards: Float[Array, "P C"]) -> Float[Array, "P C"]:
-    """The rewards of C continuations of each of P prompts, normalized within each group. All 0 where they are equal."""
+    """The rewards of C continuations of each of P prompts, normalized within each
+    group. All 0 where they are equal."""
     raise NotImplementedError
 
 
@@ -19,10 +20,12 @@ def grpo_loss(
     clip_ratio: float,
     kl_weight: float,
 ) -> Float[Array, ""]:
-    """The loss of one batch of sampled tokens: `kl_weight` times the KL estimate k3, minus the clipped gain.
+    """The loss of one batch of sampled tokens: `kl_weight` times the KL estimate
+    k3, minus the clipped gain.
 
-    new, old, base: (B, T). Log-probabilities of the tokens under the policy in training, the one that sampled them, and
-    the one that training started from. sampled: (B, T). False for the prompt and the padding, where the other arrays
-    hold arbitrary numbers. advantages: (B,). One for each continuation.
+    new, old, base: (B, T). Log-probabilities of the tokens under the policy in
+    training, the one that sampled them, and the one that training started from.
+    sampled: (B, T). False for the prompt and the padding, where the other arrays hold
+    arbitrary numbers. advantages: (B,). One for each continuation.
     """
     raise NotImplementedError

@@ -11,7 +11,8 @@ from jaxtyping import Array, Bool, Float, Int
 def pack_stories(
     stories: Sequence[Int[np.ndarray, "N"]], context: int, pad_id: int
 ) -> tuple[Int[np.ndarray, "R T"], Int[np.ndarray, "R T"]]:
-    """Rows of `context` tokens and their segment ids, (R, T) each. A story is placed in the first row with room for it.
+    """Rows of `context` tokens and their segment ids, (R, T) each. A story is placed in
+    the first row with room for it.
 
     Segments are numbered from 1 in each row. Padding has the segment id 0.
     """
@@ -28,15 +29,24 @@ def segment_mask(segment_ids: Int[Array, "T"]) -> Bool[Array, "T T"]:
     raise NotImplementedError
 
 
-def segment_targets(token_ids: Int[Array, "T"], segment_ids: Int[Array, "T"]) -> Int[Array, "T"]:
-    """What each token predicts, (T,): the next token of its story, or -1 if there is none."""
+def segment_targets(
+    token_ids: Int[Array, "T"],
+    segment_ids: Int[Array, "T"],
+) -> Int[Array, "T"]:
+    """What each token predicts, (T,): the next token of its story, or -1 if there is
+    none."""
     raise NotImplementedError
 
 
 def segment_attention(
-    q: Float[Array, "T K"], k: Float[Array, "T K"], v: Float[Array, "T K"], segment_ids: Int[Array, "T"], block: int
+    q: Float[Array, "T K"],
+    k: Float[Array, "T K"],
+    v: Float[Array, "T K"],
+    segment_ids: Int[Array, "T"],
+    block: int,
 ) -> Float[Array, "T K"]:
-    """Attention of one head within segments, (T, K), in blocks of `block` queries and keys.
+    """Attention of one head within segments, (T, K), in blocks of
+    `block` queries and keys.
 
     Computes no pair of blocks that have no segment in common.
     """

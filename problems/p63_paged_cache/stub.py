@@ -10,12 +10,13 @@ class BlockManager:
         raise NotImplementedError
 
     def start(self, name: str, num_tokens: int) -> None:
-        """Takes blocks for a new sequence of `num_tokens` tokens. Raises MemoryError, and takes none, if there are too
-        few."""
+        """Takes blocks for a new sequence of `num_tokens` tokens. Raises MemoryError,
+        and takes none, if there are too few."""
         raise NotImplementedError
 
     def append(self, name: str) -> tuple[int, int, int]:
-        """The place of one more token: (block, offset in it, block to copy from first or -1). Raises MemoryError."""
+        """The place of one more token: (block, offset in it, block to copy from first
+        or -1). Raises MemoryError."""
         raise NotImplementedError
 
     def fork(self, name: str, new_name: str) -> None:
@@ -42,5 +43,6 @@ def paged_attention(
     table: Int[Array, "M"],
     length: Int[Array, ""],
 ) -> Float[Array, "H K"]:
-    """The attention of one query to the first `length` tokens of a sequence, whose blocks `table` names."""
+    """The attention of one query to the first `length` tokens of a sequence,
+    whose blocks `table` names."""
     raise NotImplementedError

@@ -8,19 +8,28 @@ from jaxtyping import Array, Float, Int
 class Scheduler:
     """Which tokens of which sequences the next step of a model computes."""
 
-    def __init__(self, num_blocks: int, block_size: int, token_budget: int, max_running: int):
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        token_budget: int,
+        max_running: int,
+    ):
         raise NotImplementedError
 
     def add(self, name: str, num_tokens: int) -> None:
-        """A new sequence, whose prompt has `num_tokens` tokens. It waits behind those that wait already."""
+        """A new sequence, whose prompt has `num_tokens` tokens. It waits behind
+        those that wait already."""
         raise NotImplementedError
 
     def schedule(self) -> list[tuple[str, int, int]]:
-        """The work of the next step: (name, position of the first token to compute, how many), in any order."""
+        """The work of the next step: (name, position of the first token to compute,
+        how many), in any order."""
         raise NotImplementedError
 
     def append(self, name: str) -> None:
-        """The model has written one more token of a running sequence, whose tokens so far are all computed."""
+        """The model has written one more token of a running sequence, whose tokens
+        so far are all computed."""
         raise NotImplementedError
 
     def finish(self, name: str) -> None:
@@ -41,8 +50,8 @@ def batched_attention(
     rows: Int[Array, "N"],
     positions: Int[Array, "N"],
 ) -> tuple[Float[Array, "N H K"], Float[Array, "R L H K"], Float[Array, "R L H K"]]:
-    """The attention of N tokens of several sequences to their rows of the cache, and the cache with the new keys and
-    values."""
+    """The attention of N tokens of several sequences to their rows of the cache, and
+    the cache with the new keys and values."""
     raise NotImplementedError
 
 
@@ -52,5 +61,6 @@ def serve(
     scheduler: Scheduler,
     end_id: int,
 ) -> dict[str, list[int]]:
-    """The answers by name. A request is (step of its arrival, name, prompt, maximal number of tokens of the answer)."""
+    """The answers by name. A request is (step of its arrival, name, prompt, maximal
+    number of tokens of the answer)."""
     raise NotImplementedError

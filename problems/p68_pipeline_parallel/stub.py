@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 
 def forward_schedule(stages: int, microbatches: int) -> Int[Array, "ticks stages"]:
-    """The microbatch on which each stage works in each tick of the forward pass; -1 where it is idle."""
+    """The microbatch on which each stage works in each tick of the forward
+    pass; -1 where it is idle."""
     raise NotImplementedError
 
 
@@ -21,8 +22,10 @@ def pipeline_step(
     targets: Float[Array, "M B D"],
     mesh: Mesh,
 ) -> tuple[Float[Array, ""], PyTree]:
-    """The mean loss over M microbatches, and its gradients. Device s of the axis `stage` has the parameters of stage s.
+    """The mean loss over M microbatches, and its gradients. Device s of the axis
+    `stage` has the parameters of stage s.
 
-    The arrays of `parameters` and of the gradients have a first axis over the stages, split over `stage`.
+    The arrays of `parameters` and of the gradients have a first axis over the
+    stages, split over `stage`.
     """
     raise NotImplementedError

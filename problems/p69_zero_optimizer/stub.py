@@ -10,15 +10,20 @@ from jaxtyping import Array, Float, Int, PyTree
 
 
 def zero_state(parameters: PyTree, mesh: Mesh) -> dict[str, Array]:
-    """The state before the first step: `count` (), int32, and the moments `m` and `v` (N,), split over `data`.
+    """The state before the first step: `count` (), int32, and the moments `m` and `v`
+    (N,), split over `data`.
 
-    N is the number of all parameters, rounded up to a multiple of the number of devices.
+    N is the number of all parameters, rounded up to a multiple of the number of
+    devices.
     """
     raise NotImplementedError
 
 
 def zero_step(
-    loss_sum: Callable[[PyTree, Int[Array, "b T"]], tuple[Float[Array, ""], Int[Array, ""]]],
+    loss_sum: Callable[
+        [PyTree, Int[Array, "b T"]],
+        tuple[Float[Array, ""], Int[Array, ""]],
+    ],
     parameters: PyTree,
     state: dict[str, Array],
     token_ids: Int[Array, "B T"],
@@ -26,7 +31,8 @@ def zero_step(
     learning_rate: float,
     max_norm: float,
 ) -> tuple[PyTree, dict[str, Array], Float[Array, ""], Float[Array, ""]]:
-    """One step of Adam: the new parameters, the new state, the mean loss, and the norm of the gradient before clipping.
+    """One step of Adam: the new parameters, the new state, the mean loss, and the norm
+    of the gradient before clipping.
 
     B is split over `data`, and so are the moments. The parameters are replicated.
     `loss_sum(parameters, rows)` returns (sum of the losses, number of targets).

@@ -1,4 +1,7 @@
-"""Problem 71: attention with today's switches. The page is in pages/p71_attention_switches.md."""
+"""Problem 71: attention with today's switches.
+
+The page is in pages/p71_attention_switches.md.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +16,8 @@ from jaxtyping import Array, Float
 
 
 class Attention(nnx.Module):
-    """Causal grouped-query attention whose switches make it that of Qwen3, Gemma 3, gpt-oss or Llama 4."""
+    """Causal grouped-query attention whose switches make it that of Qwen3,
+    Gemma 3, gpt-oss or Llama 4."""
 
     def __init__(
         self,
@@ -32,8 +36,8 @@ class Attention(nnx.Module):
         chunk: int | None,
         rngs: nnx.Rngs,
     ):
-        """Creates `q_proj`, `k_proj`, `v_proj` and `o_proj`, and if the switches ask for them `q_norm`, `k_norm` and
-        `sinks`."""
+        """Creates `q_proj`, `k_proj`, `v_proj` and `o_proj`, and if the switches ask
+        for them `q_norm`, `k_norm` and `sinks`."""
         raise NotImplementedError
 
     def __call__(self, x: Float[Array, "T D"]) -> Float[Array, "T D"]:
@@ -42,5 +46,6 @@ class Attention(nnx.Module):
 
 
 def switches(config: Mapping[str, Any], i: int) -> dict[str, Any]:
-    """Returns the nine switches of layer i, counted from 0, from the fields of a `config.json`."""
+    """Returns the nine switches of layer i, counted from 0, from the
+    fields of a `config.json`."""
     raise NotImplementedError

@@ -14,8 +14,10 @@ def delta_rule(
     state: Float[Array, "K M"],
     chunk: int,
 ) -> tuple[Float[Array, "T M"], Float[Array, "K M"]]:
-    """The pair (out, state): the outputs of all positions, and the state after the last one.
+    """The pair (out, state): the outputs of all positions, and the
+    state after the last one.
 
-    Before the first position, the state is `state`. `chunk` positions are computed together.
+    Before the first position, the state is `state`. `chunk`
+    positions are computed together.
     """
     raise NotImplementedError

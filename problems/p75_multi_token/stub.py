@@ -30,20 +30,33 @@ class MultiTokenGPT(nnx.Module):
         mtp_after_norm: bool,
         rngs: nnx.Rngs,
     ):
-        """Creates `embed`, `blocks` (each with `norm1`, `attn`, `norm2` and `ff`), `norm_f`, and `mtp` with `enorm`,
-        `hnorm`, `eh_proj`, `block` and `norm`."""
+        """Creates `embed`, `blocks` (each with `norm1`, `attn`, `norm2` and `ff`),
+        `norm_f`, and `mtp` with `enorm`, `hnorm`, `eh_proj`, `block` and `norm`."""
         raise NotImplementedError
 
-    def run(self, token_ids: Int[Array, "T"]) -> tuple[Float[Array, "T V"], Float[Array, "T D"]]:
-        """Returns the logits of the main model (T, V), and the hidden states that `mtp` reads (T, D)."""
+    def run(
+        self,
+        token_ids: Int[Array, "T"],
+    ) -> tuple[Float[Array, "T V"], Float[Array, "T D"]]:
+        """Returns the logits of the main model (T, V), and the hidden states
+        that `mtp` reads (T, D)."""
         raise NotImplementedError
 
-    def ahead(self, hidden: Float[Array, "T D"], next_ids: Int[Array, "T"]) -> Float[Array, "T V"]:
-        """Returns the logits (T, V) of `mtp`, where `next_ids` (T,) are the tokens after those of `hidden` (T, D)."""
+    def ahead(
+        self,
+        hidden: Float[Array, "T D"],
+        next_ids: Int[Array, "T"],
+    ) -> Float[Array, "T V"]:
+        """Returns the logits (T, V) of `mtp`, where `next_ids` (T,) are the tokens
+        after those of `hidden` (T, D)."""
         raise NotImplementedError
 
-    def __call__(self, token_ids: Int[Array, "T"]) -> tuple[Float[Array, "T V"], Float[Array, "T-1 V"]]:
-        """Returns the logits of the next token (T, V), and of the token after it (T - 1, V)."""
+    def __call__(
+        self,
+        token_ids: Int[Array, "T"],
+    ) -> tuple[Float[Array, "T V"], Float[Array, "T-1 V"]]:
+        """Returns the logits of the next token (T, V), and of the
+        token after it (T - 1, V)."""
         raise NotImplementedError
 
 
@@ -54,10 +67,17 @@ def mtp_loss(
     is_target: Bool[Array, "T"],
     weight: float,
 ) -> Float[Array, ""]:
-    """Returns the mean loss of the next token plus `weight` times that of the token after it, in nats."""
+    """Returns the mean loss of the next token plus `weight` times that of the
+    token after it, in nats."""
     raise NotImplementedError
 
 
-def write(model: Any, prompt: list[int], count: int, uniforms: Float[np.ndarray, "R 3"]) -> list[int]:
-    """Returns `count` tokens after `prompt`. Row r of `uniforms` (R, 3) is for run r of the model."""
+def write(
+    model: Any,
+    prompt: list[int],
+    count: int,
+    uniforms: Float[np.ndarray, "R 3"],
+) -> list[int]:
+    """Returns `count` tokens after `prompt`. Row r of `uniforms` (R, 3)
+    is for run r of the model."""
     raise NotImplementedError

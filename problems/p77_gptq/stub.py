@@ -7,8 +7,8 @@ from jaxtyping import Float64, Int8, UInt8
 def gptq(
     W: Float64[np.ndarray, "D F"], X: Float64[np.ndarray, "N D"], bits: int, group: int
 ) -> tuple[Int8[np.ndarray, "D F"], Float64[np.ndarray, "J F"]]:
-    """The codes of a matrix of weights, (D, F), and a scale for each group of rows and each column, (J, F), chosen so
-    that X times the restored weights is close to X W."""
+    """The codes of a matrix of weights, (D, F), and a scale for each group of rows and
+    each column, (J, F), chosen so that X times the restored weights is close to X W."""
     raise NotImplementedError
 
 

@@ -1,4 +1,7 @@
-"""Problem 79: a policy that learns with a lag. The page is in pages/p79_policy_with_lag.md."""
+"""Problem 79: a policy that learns with a lag.
+
+The page is in pages/p79_policy_with_lag.md.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +15,13 @@ def sampler_weights(
     kind: str,
     max_weight: float,
 ) -> Float[Array, "B T"]:
-    """The probability under the trainer divided by that under the sampler, at most `max_weight`: a constant.
+    """The probability under the trainer divided by that under the sampler, at most
+    `max_weight`: a constant.
 
-    old, sampler: (B, T). Log-probabilities of the tokens when they were sampled, by the program that trains and by the
-    one that drew them. sampled: (B, T). False for the prompt and the padding: the weight is 0 there. kind: "token", or
-    "sequence" for the probabilities of the whole continuation, whose tokens then have the same weight.
+    old, sampler: (B, T). Log-probabilities of the tokens when they were sampled, by the
+    program that trains and by the one that drew them. sampled: (B, T). False for the
+    prompt and the padding: the weight is 0 there. kind: "token", or "sequence" for the
+    probabilities of the whole continuation, whose tokens then have the same weight.
     """
     raise NotImplementedError
 
@@ -32,11 +37,13 @@ def policy_loss(
     clip_high: float,
     max_weight: float,
 ) -> Float[Array, ""]:
-    """Minus the mean of weight times clipped gain: over all sampled tokens, or over the continuations that have any.
+    """Minus the mean of weight times clipped gain: over all sampled tokens, or over the
+    continuations that have any.
 
-    new: (B, T). Log-probabilities of the tokens now: all else is constant. kind: "token" for a ratio of each token,
-    "sequence" for one of each continuation, by the mean of the log-ratios of its tokens. The ratio is clipped to
-    1 - `clip_low` and 1 + `clip_high`.
+    new: (B, T). Log-probabilities of the tokens now: all else is constant. kind:
+    "token" for a ratio of each token, "sequence" for one of each continuation, by
+    the mean of the log-ratios of its tokens. The ratio is clipped to 1 -
+    `clip_low` and 1 + `clip_high`.
     """
     raise NotImplementedError
 
@@ -49,7 +56,8 @@ def kl_loss(
     sampled: Bool[Array, "B T"],
     max_weight: float,
 ) -> Float[Array, ""]:
-    """The mean over all sampled tokens of weight times ratio times k3, with weights and ratios of tokens.
+    """The mean over all sampled tokens of weight times ratio times k3, with
+    weights and ratios of tokens.
 
     base: (B, T). Log-probabilities under the policy that training started from.
     """
@@ -63,5 +71,6 @@ def penalized_rewards(
     sampled: Bool[Array, "B T"],
     kl_weight: float,
 ) -> Float[Array, "B"]:
-    """The rewards minus `kl_weight` times the log-ratio of trainer and base of each whole continuation."""
+    """The rewards minus `kl_weight` times the log-ratio of trainer and base of
+    each whole continuation."""
     raise NotImplementedError

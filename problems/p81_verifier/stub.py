@@ -13,10 +13,11 @@ def verify(answer: str, truth: str) -> bool:
 
 
 def run_tests(code: str, tests: Sequence[Test], seconds: float, run: Run) -> bool:
-    """Whether `solve` of the program `code` returns what each test (arguments, expected) says, and the program ends in
-    time.
+    """Whether `solve` of the program `code` returns what each test (arguments,
+    expected) says, and the program ends in time.
 
-    `run(source, seconds)` runs the text of a program in a new process, and returns its exit code and what it printed.
-    The exit code is None if the process was killed at its limit.
+    `run(source, seconds)` runs the text of a program in a new process, and
+    returns its exit code and what it printed. The exit code is None if the
+    process was killed at its limit.
     """
     raise NotImplementedError

@@ -16,7 +16,6 @@ from grader.course.log import Progress
 from grader.course.workspace import CHANGED, Standing
 from grader.practice import reminders
 from grader.problem import Problem
-from grader.report import exhibits_picture
 from grader.report.markdown_html import to_html
 from grader.task import Task
 from studio.studio import Studio
@@ -38,7 +37,7 @@ class Node:
         best: The best score.
         is_next: Whether it is the suggested next problem.
         is_due: Whether its review is due.
-        picture: The picture of its last exhibit as SVG; empty if there is none.
+        played: The title of the exhibit that its last play ended with; empty if there is none.
         on_path: Whether it is on the learner's path.
         work: The fewest scalar operations of a program that passed; 0 if none was counted.
     """
@@ -51,7 +50,7 @@ class Node:
     best: int
     is_next: bool
     is_due: bool
-    picture: str
+    played: str
     on_path: bool
     work: int
 
@@ -59,6 +58,14 @@ class Node:
     def title(self) -> str:
         """The problem's title, with soft hyphens in the words that are longer than a column of the map."""
         return _LONG_WORD.sub("\\1\N{SOFT HYPHEN}\\2", self.problem.title)
+
+    @property
+    def more(self) -> str:
+        """A line on the problem, for who points at it: its title, the time that it takes until it is passed, what has
+        changed, and what its play showed."""
+        time = f", about {self.problem.minutes} minutes" if self.problem.minutes and not self.standing.passed else ""
+        changed = f": {self.why_changed}" if self.why_changed else ""
+        return f"{self.problem.title}{time}{changed}{f'. Played: {self.played}' if self.played else ''}"
 
     @property
     def kind(self) -> str:
@@ -73,7 +80,9 @@ class Node:
         all points, so it needs no number."""
         state, now, _ = self.standing
         if not self.kind:
-            return f"{self.problem.minutes} min" if self.problem.minutes else counted(self.problem.points, "point")
+            minutes = self.problem.minutes
+            time = f"~{minutes} min" if minutes < 100 else f"~{minutes / 60:.1f} h"  # a card has room for 7 letters
+            return time if minutes else counted(self.problem.points, "point")
         best = f", best {self.best}" if self.best > now else ""
         if self.is_due:
             return "review due"
@@ -127,14 +136,14 @@ def _nodes(studio: Studio) -> list[Node]:
         best = progress.get(problem.name, Progress()).score
         is_next = problem is next_problem
         shown = exhibits.get(str(problem.name))
-        picture = exhibits_picture.render(shown) if shown else ""
+        played = shown.title if shown else ""
         standing, is_due = standings[problem.name], str(problem.name) in due
         why_changed = studio.space.why_changed(problem) if standing.state == CHANGED else ""
         lowest = records.best(records.counted(entries, problem)).get(WORK.name)
         work = lowest.figures[WORK.name] if lowest else 0
         nodes.append(
             Node(
-                problem, len(columns) - 1, column, standing, why_changed, best, is_next, is_due, picture,
+                problem, len(columns) - 1, column, standing, why_changed, best, is_next, is_due, played,
                 problem in on_path, work,
             )
         )  # fmt: skip
@@ -190,7 +199,8 @@ def _facts(studio: Studio, nodes: list[Node]) -> list[str]:
     ]
     minutes = int(sum(studio.history.seconds().values()) / 60)
     if minutes:
-        facts.append(f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min")
+        spent = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+        facts.append(f"{spent} of work")
     return facts
 
 

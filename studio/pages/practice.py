@@ -15,7 +15,7 @@ from starlette.routing import Route
 from commandline.errors import UsageError
 from grader.course import catalog, log
 from grader.isolation.sandbox import ForkServer
-from grader.practice import hunt_soundness, hunting, reminders, run_program, schedule, symptoms
+from grader.practice import first_look, hunt_soundness, hunting, reminders, run_program, schedule, symptoms
 from grader.practice.hunting import LETTERS, HuntSpace, UnderWay
 from grader.practice.hunts import Program
 from grader.practice.review import clock_text
@@ -108,7 +108,7 @@ def _begin(space: HuntSpace, problem: Problem) -> None:
     seed = os.urandom(4).hex()
     with _workers() as workers:
         for program, failed in hunt_soundness.offered(space.candidates(problem), seed, workers):
-            space.begin(program, seed, symptoms.of(*failed))
+            space.begin(program, seed, first_look.symptom(program, failed, workers))
             return
     raise UsageError(f"There is no further hunt in problem {problem.label}.")
 

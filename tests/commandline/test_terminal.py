@@ -167,5 +167,13 @@ def test_words_and_short_code_are_not_broken():
 
 @pytest.mark.fast
 def test_a_long_line_of_a_program_is_broken_between_words():
-    lines = listing("class A:\n    def f(self, first: int, second: int) -> str: ...\n", 30)
-    assert lines == ["class A:", "    def f(self, first: int,", "            second: int) ->", "            str: ..."]
+    lines = listing("class A:\n    def f(self, first: int, second: int) -> str:\n", 30)
+    assert lines == ["class A:", "    def f(self, first: int,", "            second: int)", "            -> str:"]
+    typed = listing('def f(q: Float[Array, "T K"], k: Float[Array, "T K"]) -> Float[Array, "T K"] | None:\n', 40)
+    assert typed == [
+        'def f(q: Float[Array, "T K"],', '        k: Float[Array, "T K"])', '        -> Float[Array, "T K"] | None:',
+    ]  # fmt: skip
+    assert listing('    """The mean of all that is there."""', 30) == [
+        '    """The mean of all that is',
+        '    there."""',
+    ]

@@ -89,6 +89,13 @@ def test_a_walk_through_the_course(grade: Grade, tmp_path: Path):
     assert "passed every problem" in grade("next").out
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize("problem", catalog.problems(), ids=lambda problem: problem.label)
+def test_no_line_of_a_stub_wraps_in_the_editor(problem: Problem):
+    """The studio's editor has 88 columns on a screen of 1440 pixels."""
+    assert [line for line in catalog.stub_text(problem).splitlines() if len(line) > 88] == []
+
+
 def test_problems_build_on_earlier_ones():
     for problem in catalog.problems():
         assert all(number < problem.number for number in problem.builds_on)

@@ -147,6 +147,14 @@ def test_two_ideas_at_once_are_both_named(graded, edits, ideas):
     assert report["misconception"]["says"].startswith("Two ideas together give these numbers.")
 
 
+def test_two_ideas_with_one_line_are_both_named(graded: Any, tmp_path: Path):
+    """The edit of each replaces the line; only other words of it are new."""
+    (tmp_path / "p03_causal_mha.py").write_text(catalog.solution_text(catalog.find("03")))
+    block = catalog.solution_text(catalog.find("05"))
+    report = graded("05", block, ("nnx.relu", "nnx.gelu"), ("self.ln2(x)", "self.ln1(x)"))
+    assert report["misconception"]["name"] == "one norm used for both sublayers, and GELU instead of ReLU"
+
+
 def test_an_idea_that_leaves_a_difference_unexplained_is_not_named(graded):
     report = graded("07", LOSS, (MEAN, " + 3.0 * (jnp.sum(counts) == 0)"))
     assert report["misconception"] is None

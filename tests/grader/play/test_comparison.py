@@ -10,7 +10,7 @@ from grader.judge import submission as submission_
 from grader.judge.judge import grade
 from grader.judge.submission import Submission
 from grader.judge.verdict import Verdict
-from grader.play.comparison import compared
+from grader.play.comparison import compared, seen
 from grader.play.play_session import Performance
 from studio.grading import encode
 from tests.grader.report.reports import report_of
@@ -28,6 +28,14 @@ def test_a_play_that_shows_nothing_of_a_mistake_says_so():
     said = compared([*ALL[:3], close, TABLE], ALL)
     assert "shows the same numbers" in said
     assert "does not show at this size" in said
+
+
+def test_a_hunt_begins_with_what_a_picture_shows():
+    close = dataclasses.replace(BARS, bars=(Bar("after block 1", 2.0, 1.01),))
+    assert seen([*ALL[:3], close, TABLE], ALL) == "", "1% is not seen"
+    far = dataclasses.replace(BARS, bars=(Bar("after block 1", 6.2, 1.0),))
+    assert seen([*ALL[:3], far, TABLE], ALL) == "“Sizes”: after block 1, yours: 6.2 where a right file has 2"
+    assert seen(ALL[:2], ALL) == ""
 
 
 OTHER = Story("Told", (Token("One"), Token(" cat", 2.0)))

@@ -1,6 +1,7 @@
 """Hunts: made of references, styles and misconceptions, disguised, with one fault. Nothing is run here."""
 
 import ast
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -247,6 +248,26 @@ def test_symptoms(failed, kind, parts):
         assert part in symptom.text, symptom.text
     assert "{" not in symptom.text
     assert "line 3" not in symptom.text
+
+
+def test_small_arrays_of_whole_numbers_are_shown():
+    ids = np.array([3, 0, 2], np.int32)
+    failed = replace(
+        result("output", Mismatch(expected="0.5", got="0.25", **VALUE)),
+        case=Case({"token_ids": ids, "many": np.arange(40), "x": np.zeros(3)}),
+    )
+    assert "(with token_ids = [3, 0, 2], many (40,), x (3,))" in symptoms.of(failed).text
+
+
+def test_hunts_with_one_kind_of_symptom_end_with_different_advice(home):
+    space, said = HuntSpace.of(home), list[str]()
+    for hunt in space.candidates(ATTENTION)[:3]:
+        program = hunts.program(hunt, "7")
+        space.begin(program, "7", Symptom(symptoms.by_name("values"), "Its numbers differ."))
+        current = space.under_way(ATTENTION)
+        said.append(hunting.lesson(current, program)[1])
+        space.note_end(current)
+    assert len(set(said)) == 3
 
 
 def test_a_telling_symptom_is_shown_first():

@@ -39,7 +39,8 @@ def test_reviews_a_month_later(home, grade: Grade):
     later = f"{space.memory(EMBEDDING).due}"
     assert "2 reviews due today" in grade("--workspace", home.folder, "--today", later, "list").out
     with Terminal("--workspace", home.folder, "--today", later, "review", columns=100) as terminal:
-        terminal.wait_for("Problem 02", "Review of the core, 5 lines. 0:0", "Press p for the whole page", "c pause")
+        terminal.wait_for("Problem 02", "Review of the core, 5 lines. 0:0", "Press p for the whole page",
+                          "# Write this part again: 5 lines in the reference.", "c pause")  # fmt: skip
         terminal.type("c")
         terminal.wait_for("paused (c continues)")
         terminal.type("c")

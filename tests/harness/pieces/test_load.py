@@ -171,6 +171,7 @@ def test_stubs_are_not_pieces_and_the_description_says_so(workspace: Path) -> No
     *lines, doubt, last = pieces.describe(COURSE)
     assert "`grade list`" in doubt
     assert last == "Not filled in yet, so built-in: GPTBlock (05), MiniGPT (06), train_step (08)."
+    assert replace(pieces, stubs=[*pieces.stubs, "muon", "rope"]).describe(COURSE)[-1] == f"{last[:-1]} and 2 more."
     told = "\n".join(lines)
     assert "CausalMHA: yours" in told
     assert "GPTBlock" not in told

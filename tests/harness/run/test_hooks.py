@@ -35,7 +35,7 @@ def test_each_kind_of_work_has_its_own_interval(tiny: Config, tmp_path: Path) ->
     validated = [entry["step"] for entry in run.metrics() if entry["validation_loss"] is not None]
     assert validated == [3, 6, 8]
     assert checkpoints(run) == [4, 6, 8]
-    assert sorted(path.name for path in run.samples.iterdir()) == ["0000004.txt", "0000008.txt"]
+    assert sorted(path.name for path in run.samples.iterdir()) == ["0000000.txt", "0000004.txt", "0000008.txt"]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_new_best_is_saved_whatever_the_interval_of_checkpoints(
 def test_by_default_all_come_with_the_validation_loss(tiny: Config, tmp_path: Path) -> None:
     run = trained(tiny, tmp_path / "run")
     assert checkpoints(run) == [3, 6]
-    assert sorted(path.name for path in run.samples.iterdir()) == ["0000003.txt", "0000006.txt"]
+    assert sorted(path.name for path in run.samples.iterdir()) == ["0000000.txt", "0000003.txt", "0000006.txt"]
     assert (run.folder / "loss.svg").exists()
 
 

@@ -186,7 +186,7 @@ def test_a_to_a_learns_to_copy(harness: Harness, tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "a-to-a"
     for chart in ("loss.svg", "lr.svg"):
         assert (folder / chart).read_text().startswith("<svg")
-    assert len(list((folder / "samples").iterdir())) == len(lines) // 50
+    assert len(list((folder / "samples").iterdir())) == len(lines) // 50 + 1, "and one before the first step"
     assert harness("train", "--preset", "a-to-a", "--data", "pocket:3000", "--quiet").out == result.out, (
         "a finished run prints its report again"
     )
