@@ -63,7 +63,7 @@ def test_an_experiment_from_the_claim_to_the_verdict(page: Page, studio: Server)
 def write_run(claimed: Claimed, planned, loss: float) -> None:
     folder = claimed.lab.folder / planned.name
     folder.mkdir(parents=True, exist_ok=True)
-    settings = claimed.lab.settings(planned, claimed.lab.claim.seed(planned.number))
+    settings = claimed.lab.settings(planned, claimed.lab.seed(planned.number))
     (folder / "config.json").write_text(json.dumps(settings))
     rows = [{"step": step, "loss": loss + 4 / step, "validation_loss": None} for step in range(1, 11)]
     rows[-1]["validation_loss"] = loss

@@ -5,6 +5,7 @@ import itertools
 import json
 import random
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from click.testing import Result
 from commandline.errors import UsageError
 from grader.cli.task import claim, task
 from grader.course import tasks
+from grader.course.attempts import DRAWN, record
 from grader.course.workspace import Workspace
 from grader.experiment import arms
 from grader.experiment.claim import factor_of, flaws, folder_of, read
@@ -213,6 +215,19 @@ def test_runs_of_before_the_claim_do_not_count(lab: Lab) -> None:
     found = lab.run("task")
     assert isinstance(found.exception, UsageError)
     assert "is no run of this claim: it has seed=" in str(found.exception)
+
+
+def test_runs_of_somebody_else_with_the_same_claim_do_not_count(lab: Lab, tmp_path: Path, trained: list[str]) -> None:
+    lab.claimed()
+    lab.run("task")
+    other = Lab(tmp_path / "other")
+    record(other.space, DRAWN, other.task, factor=lab.factor.name)
+    other.factor = lab.factor
+    other.claimed()
+    (other.folder / "runs").mkdir()
+    for runs in (lab.folder / "runs").iterdir():
+        shutil.copytree(runs, other.folder / "runs" / runs.name)
+    assert "is no run of this claim: it has seed=" in str(other.run("task").exception)
 
 
 def test_a_claim_that_was_changed_after_it_was_made_is_refused(lab: Lab) -> None:
