@@ -8,6 +8,7 @@ None of it names the cause. The same arguments give the same files on one machin
 import argparse
 import json
 import random
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -392,14 +393,14 @@ def write(run: Run, folder: Path, resumed: int, *, figures: bool) -> None:
 def main() -> None:
     """Trains the run that the arguments name."""
     parser = argparse.ArgumentParser(prog="python -m tasks.sick_runs")
-    parser.add_argument("cause")
+    parser.add_argument("cause", help="its name; - reads it from stdin")
     parser.add_argument("seed", type=int)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--mend", action="store_true", help="take the cause out")
     parser.add_argument("--figures", action="store_true", help="write metrics and norms only")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     given = parser.parse_args()
-    illness = Illness.drawn(given.cause, given.seed)
+    illness = Illness.drawn(sys.stdin.read().strip() if given.cause == "-" else given.cause, given.seed)
     own = {"seed": str(given.seed), "vocab_size": str(get_tokenizer(SETTINGS["tokenizer"]).n_vocab)}
     changed = dict(each.partition("=")[::2] for each in given.set)
     config = Config().with_settings({**SETTINGS, **own, **changed})

@@ -65,7 +65,8 @@ class Case(Attempt[Diagnosis]):
     def train(self, folder: Path, *words: str) -> int:
         """Trains the run into a folder, or with `words` another one. Returns the step where the cause begins. Raises
         CommandError."""
-        told = arms.harness(self.cause.name, str(self.seed), str(folder), *words, module=self.task.module)
+        # A list of processes shows the arguments of each, so the cause is none.
+        told = arms.harness("-", str(self.seed), str(folder), *words, module=self.task.module, stdin=self.cause.name)
         return int(json.loads(told)["begins"])
 
     def make(self, say: Say = lambda text: None) -> tuple["Case", list[Path]]:

@@ -93,7 +93,8 @@ class Lab:
         return True
 
     def check(self, planned: Planned) -> None:
-        """Raises UsageError if the settings of a run are not those of the claim."""
+        """Raises UsageError if the settings of a run that is done are not those of the claim, or its metrics are
+        gone."""
         path, found = self.folder / planned.name / CONFIG, self.config(planned)
         for name, value in self.settings(planned, self.seed(planned.number)).items():
             if not _is_same(found.get(name), value):
@@ -101,6 +102,8 @@ class Lab:
                     f"{path.parent} is no run of this claim: it has {name}={found.get(name)}, and the claim {value}. "
                     "Runs that were made before the claim do not count; remove the folder, and it is trained."
                 )
+        if not metrics(path.parent):
+            raise UsageError(f"{path.parent} has no metrics that can be read. Remove it, and it is trained again.")
 
     def config(self, planned: Planned) -> dict[str, Any]:
         """Returns all settings of a run, those of the harness included. Raises UsageError if they cannot be read."""
@@ -160,10 +163,10 @@ class Lab:
         return any(all(map(learned, self.final(arm))) for arm in ARMS)
 
 
-def harness(*words: str, module: str = "harness") -> str:
+def harness(*words: str, module: str = "harness", stdin: str = "") -> str:
     """Runs a command of the harness, and returns what it prints. Raises UsageError if it refuses what it was given, and
     CommandError if it fails."""
-    return child.run(module, *words, seconds=SECONDS)
+    return child.run(module, *words, seconds=SECONDS, stdin=stdin)
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:

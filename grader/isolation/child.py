@@ -17,13 +17,15 @@ from grader.paths import ROOT
 _PAUSE = 0.1  # seconds between two looks
 
 
-def run(module: str, *words: str, seconds: float) -> str:
-    """Runs a module with these words, and returns what it prints. Raises UsageError if it refuses them, and
-    CommandError if it fails or takes longer."""
+def run(module: str, *words: str, seconds: float, stdin: str = "") -> str:
+    """Runs a module with these words and this input, and returns what it prints. Raises UsageError if it refuses them,
+    and CommandError if it fails or takes longer."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
     command = [sys.executable, "-m", "grader.isolation.child", str(os.getpid()), module, *words]
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=seconds)
+        done = subprocess.run(
+            command, env=env, input=stdin, capture_output=True, text=True, check=False, timeout=seconds
+        )
     except subprocess.TimeoutExpired:
         raise CommandError(f"The harness took longer than {seconds:g} s. Try again on an idle machine.") from None
     if done.returncode:

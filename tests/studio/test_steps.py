@@ -109,7 +109,7 @@ def test_a_run_that_went_wrong_from_its_charts_to_its_cause(
     assert [each.kind for each in space.entries() if each.kind == attempts.ENDED]
 
 
-def train(cause: str, seed: str, folder: str, module: str) -> str:
+def train(cause: str, seed: str, folder: str, module: str, stdin: str) -> str:
     """Writes what a training writes."""
     run = Path(folder)
     parts = ("embed", "block0.attention", "block0.feed_forward", "block1.attention", "block1.feed_forward")

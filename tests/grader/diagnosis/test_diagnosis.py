@@ -68,8 +68,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Replaces the trainer, and returns what it was asked for."""
     asked: list[tuple[str, ...]] = []
 
-    def train(cause: str, seed: str, folder: str, *words: str, module: str) -> str:
-        asked.append((cause, seed, *words))
+    def train(cause: str, seed: str, folder: str, *words: str, module: str, stdin: str) -> str:
+        assert (cause, bool(stdin)) == ("-", True)  # a list of processes would show it
+        asked.append((stdin, seed, *words))
         late = SOUND if "--mend" in words else CLIPPED if "--set" in words else SICK
         home = Path(folder)
         home.mkdir(parents=True, exist_ok=True)
@@ -175,7 +176,7 @@ def test_the_first_prediction_with_the_right_cause_counts(ward: Ward, monkeypatc
     ward.file(low=3.0, high=3.1)
     working = arms.harness
 
-    def killed(*words: str, module: str) -> str:
+    def killed(*words: str, module: str, stdin: str) -> str:
         raise CommandError("killed")
 
     monkeypatch.setattr(arms, "harness", killed)
@@ -190,8 +191,8 @@ def test_a_folder_that_was_not_finished_is_made_again(
 ) -> None:
     ward, working = Ward(tmp_path), arms.harness
 
-    def killed(*words: str, module: str) -> str:
-        working(*words, module=module)
+    def killed(*words: str, module: str, stdin: str) -> str:
+        working(*words, module=module, stdin=stdin)
         raise CommandError("killed")
 
     monkeypatch.setattr(arms, "harness", killed)

@@ -252,6 +252,16 @@ def test_numbers_that_were_edited_are_found(lab: Lab) -> None:
     assert "was trained again, and the numbers are others" in " ".join(lab.run("task").output.split())
 
 
+@pytest.mark.parametrize("name", ["metrics.jsonl", "config.json"])
+def test_a_run_without_its_files_is_refused_in_a_sentence(lab: Lab, name: str) -> None:
+    lab.claimed(report=REPORT)
+    lab.run("task")
+    next(lab.folder.glob(f"runs/*/new-0.02-1/{name}")).unlink()
+    found = lab.run("task").exception
+    assert isinstance(found, UsageError)
+    assert "and it is trained again" in str(found)
+
+
 def test_the_test_stories_are_opened_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.claimed(report=REPORT)
     first = lab.run("task")

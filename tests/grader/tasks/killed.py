@@ -58,7 +58,7 @@ def command(words: list[str], workspace: Path, last: int) -> NoReturn:
         append(path, text, durable=durable)
         moments.one_more()
 
-    def train(*given: str, module: str = "harness") -> str:
+    def train(*given: str, module: str = "harness", stdin: str = "") -> str:
         for _ in stand_in(given, module):
             moments.one_more()
         return json.dumps({"begins": BEGINS, "loss": _loss(given)})
