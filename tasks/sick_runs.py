@@ -53,6 +53,7 @@ PROMPT, SAMPLED = "Once upon a time", 48  # tokens
 RESUMED = (55, 85)
 QUIET = (35, 100)  # where a cause begins that has nothing to do with the restart
 FAR = 8  # steps from the restart at least
+GROWN = 40  # steps in which queries and keys come to learn too fast, so that no single step shows it
 
 Parameters = Any
 
@@ -347,7 +348,7 @@ class Run:
         if ill.cause == RESTART_RATE:
             return jnp.array([ill.between(8, 16), 1.0])
         if ill.cause == ATTENTION_LOGITS:
-            return jnp.array([1.0, ill.between(12, 24)])
+            return jnp.array([1.0, 1 + (ill.between(12, 24) - 1) * min(step / GROWN, 1)])
         return jnp.ones(2)
 
     def sample(self, parameters: Parameters, step: int) -> str:

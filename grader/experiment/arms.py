@@ -14,7 +14,6 @@ from grader.experiment.claim import ARMS, CLAIM, Arm, Claim
 from grader.isolation import child
 from grader.task import Experiment, Factor
 
-SECONDS = 1800  # for one run; a busy machine may take long
 TEST_STORIES = 300
 LEARNED = 0.5  # of its first loss: a run that ends above it has hardly learned anything
 DONE = "done"  # the file of a run that is trained: its last metrics come before its last checkpoint
@@ -75,7 +74,7 @@ class Lab:
         words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         runs = self.folder if folder is None else folder
         try:
-            harness("train", "--quiet", "--run", planned.name, "--runs", str(runs), *words)
+            child.run("harness", "train", "--quiet", "--run", planned.name, "--runs", str(runs), *words)
         except UsageError as error:
             raise UsageError(
                 f"The harness refuses {planned.name}: {error} Change {CLAIM}, then `grade claim {self.task.label}`."
@@ -163,12 +162,6 @@ class Lab:
         return any(all(map(learned, self.final(arm))) for arm in ARMS)
 
 
-def harness(*words: str, module: str = "harness", stdin: str = "") -> str:
-    """Runs a command of the harness, and returns what it prints. Raises UsageError if it refuses what it was given, and
-    CommandError if it fails."""
-    return child.run(module, *words, seconds=SECONDS, stdin=stdin)
-
-
 def metrics(run: Path) -> list[dict[str, Any]]:
     """Returns the lines of the metrics of a run, without times; none if there are none."""
     try:
@@ -180,12 +173,13 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 
 def write_stories(path: Path, seed: int) -> None:
     """Writes stories that no run has seen to a file."""
-    harness(str(seed), str(TEST_STORIES), str(path), module="tasks.held_out_stories")
+    child.run("tasks.held_out_stories", str(seed), str(TEST_STORIES), str(path))
 
 
 def loss_on(runs: Path, name: str, stories: Path) -> float:
     """Returns the loss of a run's best checkpoint on the stories of a file, in nats per token."""
-    return float(json.loads(harness("eval", name, "--runs", str(runs), "--data", str(stories), "--json"))["loss"])
+    said = child.run("harness", "eval", name, "--runs", str(runs), "--data", str(stories), "--json")
+    return float(json.loads(said)["loss"])
 
 
 def _is_same(found: Any, typed: str) -> bool:

@@ -19,6 +19,7 @@ from grader.course.workspace import Workspace
 from grader.experiment import arms
 from grader.experiment.claim import factor_of, flaws, folder_of, read
 from grader.experiment.report_file import Found, filled, verdict_in, verdict_of
+from grader.isolation import child
 from tests.conftest import cli_runner
 
 pytestmark = pytest.mark.fast
@@ -82,7 +83,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         rate = 100 * (float(settings["learning_rate"]) - 0.02) ** 2
         return noise + own + rate + (GAIN if settings["arm"] == "new" else 0.0)
 
-    def harness(*words: str, module: str = "harness") -> str:
+    def run(module: str, *words: str) -> str:
         if module != "harness":
             Path(words[-1]).write_text("a story")
             return ""
@@ -105,7 +106,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         return ""
 
-    monkeypatch.setattr(arms, "harness", harness)
+    monkeypatch.setattr(child, "run", run)
     return names
 
 
