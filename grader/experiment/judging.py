@@ -136,7 +136,8 @@ def step(
     texts = {folder / name: (task.folder / name).read_text(encoding="utf-8") for name in (CLAIM, REPORT)}
     for key, value in words.items():
         texts = {path: text.replace(f"<{key}>", value) for path, text in texts.items()}
-    if folder / CLAIM in (new := write_missing(texts)):
+    new = write_missing(texts)
+    if folder / CLAIM in new or (new and not Claimed.all(space, task)):
         what = f"Read `grade show {task.label}`, fill in {CLAIM}, then `grade claim {task.label}`."
         return begun(new, f"{factor.question} {what}")
     claimed = Claimed.find(space, task)

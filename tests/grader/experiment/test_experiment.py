@@ -193,6 +193,13 @@ def test_the_report_that_is_written_for_a_learner_needs_only_a_verdict(tmp_path:
         assert lab.run("task").exit_code == 0
 
 
+def test_a_report_that_is_missing_is_written_again_and_the_claim_stands(lab: Lab) -> None:
+    lab.claimed()
+    (lab.folder / "report.md").unlink()
+    assert "All runs are done. Write" in " ".join(lab.run("task").output.split())
+    assert (lab.folder / "report.md").is_file()
+
+
 def test_where_nothing_is_learned_there_is_no_score(lab: Lab) -> None:
     lab.claimed(GOOD.replace("[0.01, 0.02]", "[0.000001]"), REPORT)
     assert "Neither arm ends at half of its first loss" in " ".join(lab.run("task").output.split())
