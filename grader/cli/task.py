@@ -148,8 +148,9 @@ def _print(chosen: Task, told: "Told", *, as_json: bool) -> None:
 def claim(folder: str | None, word: str) -> None:
     """Claim what you expect of an experiment, before any run.
 
-    It checks `claim.toml` in the folder of the experiment and notes it in your log. The seeds of the runs follow from
-    it, so only runs that come after it count. Flaws of the design are named: you may still change it and claim again.
+    It checks `claim.toml` in the folder of the experiment and notes it in your log. The seeds of the runs are
+    drawn then, so only runs that come after it count. Flaws of the design are named: you may still change it and claim
+    again.
     """
     from grader.experiment.claim import flaws
     from grader.experiment.judging import Claimed
@@ -163,7 +164,7 @@ def claim(folder: str | None, word: str) -> None:
     for flaw in flaws(made):
         terminal.echo(f"  flaw  {flaw}", indent=8)
     terminal.echo(
-        f"Seeds: {', '.join(str(made.seed(each)) for each in range(made.seeds))}. `grade task {chosen.label}` trains "
+        f"Seeds: {', '.join(str(lab.seed(each)) for each in range(made.seeds))}. `grade task {chosen.label}` trains "
         "the runs. You can stop it at any time; the next call continues."
     )
 

@@ -1,4 +1,4 @@
-"""Runs that went wrong, and diagnoses of them. May import course, experiment, isolation and wire; trains in processes
+"""Runs that went wrong, and diagnoses of them. May import course, isolation and wire; trains in processes
 of its own.
 
 `case.py` is one run of a learner and what the log holds of it, `form.py` the diagnosis that they file, `judging.py` the

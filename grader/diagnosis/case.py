@@ -13,7 +13,7 @@ from commandline.errors import UsageError
 from grader.course.attempts import Attempt, Say, write_missing
 from grader.course.workspace import Workspace
 from grader.diagnosis.form import FORM, MEND, Filed
-from grader.experiment import arms
+from grader.isolation import child
 from grader.task import Cause, Diagnosis
 
 MADE, FILED = "made", "filed"
@@ -65,7 +65,8 @@ class Case(Attempt[Diagnosis]):
     def train(self, folder: Path, *words: str) -> int:
         """Trains the run into a folder, or with `words` another one. Returns the step where the cause begins. Raises
         CommandError."""
-        told = arms.harness(self.cause.name, str(self.seed), str(folder), *words, module=self.task.module)
+        # A list of processes shows the arguments of each, so the cause is none.
+        told = child.run(self.task.module, "-", str(self.seed), str(folder), *words, stdin=self.cause.name)
         return int(json.loads(told)["begins"])
 
     def make(self, say: Say = lambda text: None) -> tuple["Case", list[Path]]:

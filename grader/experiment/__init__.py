@@ -2,5 +2,6 @@
 processes of its own.
 
 `claim.py` is what a learner says before any run, `arms.py` the runs that the claim asks for, `report_file.py` the
-numbers and the verdict of the report, `judging.py` the evidence, the score and what comes next.
+numbers and the verdict of the report, `typed.py` the numbers that a learner may not type, `judging.py` the evidence,
+the score and what comes next.
 """

@@ -1,5 +1,6 @@
 """The runs that a claim asks for: planned, trained by the harness, and read."""
 
+import hashlib
 import json
 import math
 from dataclasses import dataclass
@@ -13,10 +14,10 @@ from grader.experiment.claim import ARMS, CLAIM, Arm, Claim
 from grader.isolation import child
 from grader.task import Experiment, Factor
 
-SECONDS = 1800  # for one run; a busy machine may take long
 TEST_STORIES = 300
 LEARNED = 0.5  # of its first loss: a run that ends above it has hardly learned anything
 DONE = "done"  # the file of a run that is trained: its last metrics come before its last checkpoint
+CONFIG = "config.json"
 KEPT = ("step", "loss", "gradient_norm", "learning_rate", "validation_loss")  # of a line of metrics; no times
 
 
@@ -42,12 +43,20 @@ class Lab:
         factor: What it varies.
         claim: What its author says.
         folder: The folder of the runs. That of another claim has another name.
+        salt: What was drawn when the claim was made. The seeds depend on it, so no run can come before the claim, and
+            none is that of another learner with the same claim.
     """
 
     task: Experiment
     factor: Factor
     claim: Claim
     folder: Path
+    salt: str = ""
+
+    def seed(self, number: int, purpose: str = "run") -> int:
+        """Returns a seed of the harness: that of run `number` of both arms, or another one for each purpose."""
+        digest = hashlib.sha256(f"{self.claim.digest}{self.salt} {purpose} {number}".encode()).digest()
+        return int.from_bytes(digest[:4], "big") % (1 << 31)
 
     def settings(self, planned: Planned, seed: int) -> dict[str, str]:
         """Returns the settings of a run by name, as the harness takes them."""
@@ -61,11 +70,11 @@ class Lab:
     def train(self, planned: Planned, seed: int | None = None, folder: Path | None = None) -> list[dict[str, Any]]:
         """Trains a run, or what is left of it, and returns the lines of its metrics. Raises UsageError if the harness
         refuses the settings, and CommandError if it does not finish the run."""
-        settings = self.settings(planned, self.claim.seed(planned.number) if seed is None else seed)
+        settings = self.settings(planned, self.seed(planned.number) if seed is None else seed)
         words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         runs = self.folder if folder is None else folder
         try:
-            harness("train", "--quiet", "--run", planned.name, "--runs", str(runs), *words)
+            child.run("harness", "train", "--quiet", "--run", planned.name, "--runs", str(runs), *words)
         except UsageError as error:
             raise UsageError(
                 f"The harness refuses {planned.name}: {error} Change {CLAIM}, then `grade claim {self.task.label}`."
@@ -83,18 +92,25 @@ class Lab:
         return True
 
     def check(self, planned: Planned) -> None:
-        """Raises UsageError if the settings of a run are not those of the claim."""
-        path = self.folder / planned.name / "config.json"
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise UsageError(f"{path} cannot be read. Remove {path.parent}, and it is trained again.") from None
-        for name, value in self.settings(planned, self.claim.seed(planned.number)).items():
+        """Raises UsageError if the settings of a run that is done are not those of the claim, or its metrics are
+        gone."""
+        path, found = self.folder / planned.name / CONFIG, self.config(planned)
+        for name, value in self.settings(planned, self.seed(planned.number)).items():
             if not _is_same(found.get(name), value):
                 raise UsageError(
                     f"{path.parent} is no run of this claim: it has {name}={found.get(name)}, and the claim {value}. "
                     "Runs that were made before the claim do not count; remove the folder, and it is trained."
                 )
+        if not metrics(path.parent):
+            raise UsageError(f"{path.parent} has no metrics that can be read. Remove it, and it is trained again.")
+
+    def config(self, planned: Planned) -> dict[str, Any]:
+        """Returns all settings of a run, those of the harness included. Raises UsageError if they cannot be read."""
+        path = self.folder / planned.name / CONFIG
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            raise UsageError(f"{path} cannot be read. Remove {path.parent}, and it is trained again.") from None
 
     def tried(self) -> list[Planned]:
         """Returns the runs with the first seed, which choose the learning rate of each arm."""
@@ -146,12 +162,6 @@ class Lab:
         return any(all(map(learned, self.final(arm))) for arm in ARMS)
 
 
-def harness(*words: str, module: str = "harness") -> str:
-    """Runs a command of the harness, and returns what it prints. Raises UsageError if it refuses what it was given, and
-    CommandError if it fails."""
-    return child.run(module, *words, seconds=SECONDS)
-
-
 def metrics(run: Path) -> list[dict[str, Any]]:
     """Returns the lines of the metrics of a run, without times; none if there are none."""
     try:
@@ -163,12 +173,13 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 
 def write_stories(path: Path, seed: int) -> None:
     """Writes stories that no run has seen to a file."""
-    harness(str(seed), str(TEST_STORIES), str(path), module="tasks.held_out_stories")
+    child.run("tasks.held_out_stories", str(seed), str(TEST_STORIES), str(path))
 
 
 def loss_on(runs: Path, name: str, stories: Path) -> float:
     """Returns the loss of a run's best checkpoint on the stories of a file, in nats per token."""
-    return float(json.loads(harness("eval", name, "--runs", str(runs), "--data", str(stories), "--json"))["loss"])
+    said = child.run("harness", "eval", name, "--runs", str(runs), "--data", str(stories), "--json")
+    return float(json.loads(said)["loss"])
 
 
 def _is_same(found: Any, typed: str) -> bool:

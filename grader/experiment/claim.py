@@ -69,13 +69,8 @@ class Claim:
 
     @property
     def digest(self) -> str:
-        """A hash of all that is claimed. The seeds of the runs depend on it, so no run can come before the claim."""
+        """A hash of all that is claimed."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
-
-    def seed(self, number: int, purpose: str = "run") -> int:
-        """Returns a seed of the harness: that of run `number` of both arms, or another one for each purpose."""
-        digest = hashlib.sha256(f"{self.digest} {purpose} {number}".encode()).digest()
-        return int.from_bytes(digest[:4], "big") % (1 << 31)
 
 
 def folder_of(space: Workspace, task: Experiment) -> Path:

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from commandline import files
@@ -26,7 +28,7 @@ FLAW = 250  # points that a flaw of the design costs
 
 
 class Claimed(Attempt[Experiment]):
-    """A claim that a learner has made. The log holds its digest, and the file the rest."""
+    """A claim that a learner has made. The log holds its digest and its salt, and the file the rest."""
 
     BEGINS = "claimed"
 
@@ -35,7 +37,7 @@ class Claimed(Attempt[Experiment]):
         """Returns the claim in the file, and notes it if it is new. Raises UsageError."""
         digest = lab_of(space, task).claim.digest
         known = [each for each in cls.all(space, task) if each.begun.text("claim") == digest]
-        return known[-1] if known else cls.begin(space, task, claim=digest)
+        return known[0] if known else cls.begin(space, task, claim=digest, salt=os.urandom(4).hex())
 
     @classmethod
     def find(cls, space: Workspace, task: Experiment) -> "Claimed":
@@ -47,14 +49,14 @@ class Claimed(Attempt[Experiment]):
         if digest not in [each.begun.text("claim") for each in made]:
             raise UsageError(
                 f"{path} has changed since you claimed. `grade claim {task.label}` claims what it says now; its runs "
-                "begin again, because their seeds follow from the claim."
+                "begin again, with other seeds."
             )
         return cls.make(space, task)
 
     @property
     def lab(self) -> Lab:
         """Where its runs are."""
-        return lab_of(self.space, self.task)
+        return replace(lab_of(self.space, self.task), salt=self.begun.text("salt"))
 
     @property
     def opened(self) -> dict[str, list[float]] | None:
@@ -71,7 +73,7 @@ class Claimed(Attempt[Experiment]):
         if losses is None:
             with tempfile.TemporaryDirectory() as scratch:
                 stories = Path(scratch) / "test.txt"
-                arms.write_stories(stories, lab.claim.seed(0, "test"))
+                arms.write_stories(stories, lab.seed(0, "test"))
                 losses = {
                     name: [arms.loss_on(lab.folder, each.name, stories) for each in chosen[name]] for name in ARMS
                 }
@@ -84,7 +86,7 @@ class Claimed(Attempt[Experiment]):
         with its numbers. Raises UsageError."""
         lab, text = self.lab, report(self.space, self.task)
         stated = verdict_in(text)
-        check(text, lab.claim, lab.factor.question)  # before the test stories are opened
+        check(text, lab.claim, lab.factor, lab.config(lab.tried()[0]))  # before the test stories are opened
         if not lab.has_learned():
             return Score(
                 refused="Neither arm ends at half of its first loss or below. Where hardly anything is learned, two "
@@ -134,7 +136,8 @@ def step(
     texts = {folder / name: (task.folder / name).read_text(encoding="utf-8") for name in (CLAIM, REPORT)}
     for key, value in words.items():
         texts = {path: text.replace(f"<{key}>", value) for path, text in texts.items()}
-    if new := write_missing(texts):
+    new = write_missing(texts)
+    if folder / CLAIM in new or (new and not Claimed.all(space, task)):
         what = f"Read `grade show {task.label}`, fill in {CLAIM}, then `grade claim {task.label}`."
         return begun(new, f"{factor.question} {what}")
     claimed = Claimed.find(space, task)
@@ -176,7 +179,7 @@ def _of_runs(claimed: Claimed) -> Told:
 def _repeat(lab: Lab, secret: int, say: Say) -> str:
     """Trains one of the runs again. Returns a sentence if it is not equal, bit for bit."""
     runs = lab.finals()
-    chosen = runs[lab.claim.seed(secret, "repeat") % len(runs)]
+    chosen = runs[lab.seed(secret, "repeat") % len(runs)]
     say(f"repeating {chosen.name}")
     with tempfile.TemporaryDirectory() as scratch:
         again = lab.train(chosen, folder=Path(scratch))
@@ -193,14 +196,14 @@ def _truth(lab: Lab, secret: int, say: Say) -> float:
     found = []
     with tempfile.TemporaryDirectory() as scratch:
         stories = Path(scratch) / "test.txt"
-        arms.write_stories(stories, lab.claim.seed(secret, "secret test"))
+        arms.write_stories(stories, lab.seed(secret, "secret test"))
         for number in range(SECRET_SEEDS):
             losses = {}
             for name in ARMS:
                 say(f"seed {number + 1} of {SECRET_SEEDS} that nobody knew, {name}")
                 planned = Planned(name, lab.rate(name), lab.claim.seeds + number)
                 runs = Path(scratch) / str(number)
-                lab.train(planned, lab.claim.seed(secret + number, "secret"), runs)
+                lab.train(planned, lab.seed(secret + number, "secret"), runs)
                 losses[name] = arms.loss_on(runs, planned.name, stories)
             found.append(losses["new"] - losses["baseline"])
     return math.fsum(found) / len(found)

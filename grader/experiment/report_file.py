@@ -5,9 +5,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from commandline.errors import UsageError
+from grader.experiment import typed
 from grader.experiment.claim import ARMS, REPORT, Claim
+from grader.task import Factor
 
 NAMES = (
     "difference",
@@ -19,10 +22,12 @@ NAMES = (
 VERDICTS = ("supports", "contradicts", "undecided")
 # The numbers that 80% of Student's distribution lie within, for 1, 2, ... degrees of freedom (two-sided).
 _STUDENT = (3.0777, 1.8856, 1.6377, 1.5332, 1.4759, 1.4398, 1.4149)
-_PLACEHOLDER = re.compile(r"\{\{\s*([\w:]+)\s*\}\}")
-# A number that may be a result; the 80% of the interval is none
-_RESULT = re.compile(r"(?:\d+[.,]\d+|\.\d+)(?:[eE][-+]?\d+)?|\b(?!80\s*%)\d+\s*%|\d+[eE][-+]?\d+")
-_VERDICT = re.compile(r"^\W*verdict\W+(\w*)", re.IGNORECASE | re.MULTILINE)
+_PLACEHOLDER = re.compile(r"\{\{([^{}\n]*)\}\}")
+# `Verdict: supports`, also as a heading with the word below it
+_VERDICT = re.compile(
+    rf"^[^\w\n]*verdict[*_ ]*(?::[^\w\n]*|\n)(?:\W*(?=(?:{'|'.join(VERDICTS)})\b))?(\w*)",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -91,40 +96,33 @@ def verdict_of(claim: Claim, found: Found) -> str:
 
 
 def verdict_in(text: str) -> str:
-    """Returns the verdict that a report names; empty if it names none yet. Raises UsageError if it is another word."""
-    word = found[1].lower() if (found := _VERDICT.search(text)) else ""
-    if word and word not in VERDICTS:
-        raise UsageError(f"{REPORT}: the verdict is {', '.join(VERDICTS[:-1])} or {VERDICTS[-1]}; it is {word!r}.")
-    return word
+    """Returns the verdict that a report names; empty if it names none yet. Raises UsageError if it is another word, or
+    if there are two."""
+    words = dict.fromkeys(word.lower() for word in _VERDICT.findall(text) if word)
+    if other := next((word for word in words if word not in VERDICTS), ""):
+        raise UsageError(f"{REPORT}: the verdict is {', '.join(VERDICTS[:-1])} or {VERDICTS[-1]}; it is {other!r}.")
+    if len(words) > 1:
+        raise UsageError(f"{REPORT} has the verdicts {' and '.join(words)}; keep the one that follows.")
+    return next(iter(words), "")
 
 
-def check(text: str, claim: Claim, question: str) -> None:
-    """Raises UsageError if a result is typed in a report, if a placeholder has no such name, or if one is missing.
-    Numbers of the claim and of the question were there before the runs, so they are no results."""
-    said = set(map(_plain, _RESULT.findall(f"{json.dumps(asdict(claim))} {question}")))
-    for number, line in enumerate(text.splitlines(), 1):
-        typed = _RESULT.findall(_PLACEHOLDER.sub("", line))
-        if result := next((each for each in typed if _plain(each) not in said), None):
-            raise UsageError(
-                f"{REPORT}, line {number}: {result} is typed, and your claim does not hold it. Results come from the "
-                "runs: write a placeholder such as {{difference}}."
-            )
-        if unknown := next((name for name in _PLACEHOLDER.findall(line) if name not in NAMES), None):
-            raise UsageError(
-                f"{REPORT}, line {number}: there is no {{{{{unknown}}}}}; there are {', '.join(sorted(NAMES))}."
-            )
-    if "difference" not in _PLACEHOLDER.findall(text) or "interval" not in _PLACEHOLDER.findall(text):
-        raise UsageError(f"{REPORT} must show {{{{difference}}}} and {{{{interval}}}}.")
-
-
-def _plain(number: str) -> str:
-    """Returns a number as text that is the same for 0.1 and 0.10; anything else unchanged."""
-    try:
-        return f"{float(number):g}"
-    except ValueError:
-        return number
+def check(text: str, claim: Claim, factor: Factor, settings: Mapping[str, Any]) -> None:
+    """Raises UsageError if a placeholder has no such name, if a result is typed in a report, or if a placeholder is
+    missing. `settings` are those of the runs by name."""
+    used = [name.strip() for name in _PLACEHOLDER.findall(text)]
+    if unknown := next((name for name in used if name not in NAMES), None):
+        raise UsageError(f"{REPORT}: there is no {{{{{unknown}}}}}; there are {', '.join(sorted(NAMES))}.")
+    said = json.dumps([asdict(claim), asdict(factor)], ensure_ascii=False)
+    for line, number in typed.results(_PLACEHOLDER.sub(" ", text), said, settings):
+        count = f" If it is a count, write {number.replace(',', '')}." if typed.is_count(number) else ""
+        raise UsageError(
+            f"{REPORT}, line {line}: {number} is typed, and your claim does not hold it. Results come from the runs: "
+            f"write a placeholder such as {{{{difference}}}}. A setting needs its name beside it.{count}"
+        )
+    if missing := {"difference", "interval"}.difference(used):
+        raise UsageError(f"{REPORT} must show {' and '.join(f'{{{{{name}}}}}' for name in sorted(missing))}.")
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """Returns a report with the numbers of the runs in place of its placeholders."""
-    return _PLACEHOLDER.sub(lambda each: values[each[1]], text)
+    return _PLACEHOLDER.sub(lambda each: values[each[1].strip()], text)

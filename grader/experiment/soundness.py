@@ -14,7 +14,7 @@ from grader.course.findings import Finding, finding, of_page, of_refusal, soluti
 from grader.course.workspace import Workspace
 from grader.experiment.arms import Lab
 from grader.experiment.claim import CLAIM, FEWEST_STEPS, REPORT, flaws, folder_of
-from grader.experiment.judging import FLAW, Claimed
+from grader.experiment.judging import FLAW, Claimed, lab_of
 from grader.experiment.report_file import VERDICTS, verdict_of
 from grader.isolation.sandbox import Workers
 from grader.task import Experiment, Factor
@@ -34,7 +34,7 @@ def _of_factor(space: Workspace, task: Experiment, factor: Factor) -> Iterator[F
     folder = folder_of(space, task)
     folder.mkdir(parents=True)
     shutil.copyfile(solution(task, f"{factor.name}.toml"), folder / CLAIM)
-    claimed = Claimed.make(space, task)
+    claimed = _claimed(space, task)
     claimed.lab.run_all()
     verdict = verdict_of(claimed.lab.claim, claimed.found())
     template = (task.folder / REPORT).read_text(encoding="utf-8").replace("Verdict:\n", "")
@@ -60,6 +60,11 @@ def _of_factor(space: Workspace, task: Experiment, factor: Factor) -> Iterator[F
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         files.write(path, "".join(json.dumps({**row, "loss": row["loss"] - 0.5}) + "\n" for row in rows))
     yield of_refusal(f"{factor.name}, edited numbers", lambda: refused(honest))
+
+
+def _claimed(space: Workspace, task: Experiment) -> Claimed:
+    """Makes the claim in the file without a salt: with the same seeds each time that a task is verified."""
+    return Claimed.begin(space, task, claim=lab_of(space, task).claim.digest)
 
 
 def _of_carelessness(lab: Lab, points: int) -> Finding:
@@ -91,7 +96,7 @@ def _judged(claimed: Claimed, runs: Path | None, edits: Mapping[str, str]) -> st
         text = re.sub(old, new, text)
     try:
         files.write(path, text)
-        other = Claimed.make(claimed.space, claimed.task)
+        other = _claimed(claimed.space, claimed.task)
         if runs:
             shutil.copytree(runs, other.lab.folder)
         other.lab.run_all()

@@ -14,18 +14,21 @@ from collections.abc import Callable
 from commandline.errors import CommandError, UsageError
 from grader.paths import ROOT
 
+SECONDS = 1800  # for one run; a busy machine may take long
 _PAUSE = 0.1  # seconds between two looks
 
 
-def run(module: str, *words: str, seconds: float) -> str:
-    """Runs a module with these words, and returns what it prints. Raises UsageError if it refuses them, and
-    CommandError if it fails or takes longer."""
+def run(module: str, *words: str, stdin: str = "") -> str:
+    """Runs a module with these words and this input, and returns what it prints. Raises UsageError if it refuses them,
+    and CommandError if it fails or takes longer."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
     command = [sys.executable, "-m", "grader.isolation.child", str(os.getpid()), module, *words]
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=seconds)
+        done = subprocess.run(
+            command, env=env, input=stdin, capture_output=True, text=True, check=False, timeout=SECONDS
+        )
     except subprocess.TimeoutExpired:
-        raise CommandError(f"The harness took longer than {seconds:g} s. Try again on an idle machine.") from None
+        raise CommandError(f"The harness took longer than {SECONDS} s. Try again on an idle machine.") from None
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["it stopped without a word"])[-1].removeprefix("harness: ")
         if done.returncode == UsageError.exit_code:

@@ -29,9 +29,10 @@ def page(request: Request) -> Response:
     values: dict[str, Any] = {"task": task, "factor": factor_of(space, task), "folder": folder_of(space, task)}
     values |= {"claim": None, "trouble": "", "runs": [], "chart": "", "result": None}
     try:
-        lab = lab_of(space, task)
-        values |= {"claim": lab.claim, "flaws": list(flaws(lab.claim)), "arms": ARMS}
+        claim = lab_of(space, task).claim
+        values |= {"claim": claim, "flaws": list(flaws(claim)), "arms": ARMS}
         claimed = Claimed.find(space, task)
+        lab = claimed.lab
         values |= {"runs": [_run(lab, each) for each in lab.planned()], "chart": _chart(lab)}
         values["result"] = _result(claimed) if claimed.opened else None
     except UsageError as error:
@@ -49,7 +50,7 @@ def _run(lab: Lab, planned: Planned) -> dict[str, Any]:
         changed = (file if file.exists() else folder).stat().st_mtime
         state = "running" if time.time() - changed < _RECENT else "stopped"
     loss = f"{lab.validation_loss(planned):.4f}" if state == "done" else ""
-    return {"planned": planned, "seed": lab.claim.seed(planned.number), "state": state, "loss": loss}
+    return {"planned": planned, "seed": lab.seed(planned.number), "state": state, "loss": loss}
 
 
 def _chart(lab: Lab) -> str:

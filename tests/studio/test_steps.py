@@ -11,10 +11,10 @@ from playwright.sync_api import Page, expect
 from grader.course import attempts, tasks
 from grader.course.workspace import Workspace
 from grader.diagnosis.case import Case
-from grader.experiment import arms
 from grader.experiment.arms import DONE
 from grader.experiment.claim import factor_of, folder_of
 from grader.experiment.judging import OPENED, Claimed
+from grader.isolation import child
 from grader.task import Diagnosis, Experiment
 from tests.grader.tasks.test_killed import CLAIM, REPORT
 from tests.studio.conftest import Server, axe
@@ -63,7 +63,7 @@ def test_an_experiment_from_the_claim_to_the_verdict(page: Page, studio: Server)
 def write_run(claimed: Claimed, planned, loss: float) -> None:
     folder = claimed.lab.folder / planned.name
     folder.mkdir(parents=True, exist_ok=True)
-    settings = claimed.lab.settings(planned, claimed.lab.claim.seed(planned.number))
+    settings = claimed.lab.settings(planned, claimed.lab.seed(planned.number))
     (folder / "config.json").write_text(json.dumps(settings))
     rows = [{"step": step, "loss": loss + 4 / step, "validation_loss": None} for step in range(1, 11)]
     rows[-1]["validation_loss"] = loss
@@ -74,7 +74,7 @@ def write_run(claimed: Claimed, planned, loss: float) -> None:
 def test_a_run_that_went_wrong_from_its_charts_to_its_cause(
     page: Page, studio: Server, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(arms, "harness", train)
+    monkeypatch.setattr(child, "run", train)
     task, space = tasks.find("sick_restart"), Workspace(studio.workspace)
     assert isinstance(task, Diagnosis)
     page.goto(f"{studio.base}/tasks/sick_restart")
@@ -109,7 +109,7 @@ def test_a_run_that_went_wrong_from_its_charts_to_its_cause(
     assert [each.kind for each in space.entries() if each.kind == attempts.ENDED]
 
 
-def train(cause: str, seed: str, folder: str, module: str) -> str:
+def train(module: str, cause: str, seed: str, folder: str, stdin: str) -> str:
     """Writes what a training writes."""
     run = Path(folder)
     parts = ("embed", "block0.attention", "block0.feed_forward", "block1.attention", "block1.feed_forward")

@@ -13,7 +13,7 @@ from grader.cli.task import task
 from grader.course import tasks
 from grader.course.workspace import Workspace
 from grader.diagnosis.case import FILED, Case, begin, cause_of, draw
-from grader.experiment import arms
+from grader.isolation import child
 from tests.conftest import cli_runner
 
 pytestmark = pytest.mark.fast
@@ -68,8 +68,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Replaces the trainer, and returns what it was asked for."""
     asked: list[tuple[str, ...]] = []
 
-    def train(cause: str, seed: str, folder: str, *words: str, module: str) -> str:
-        asked.append((cause, seed, *words))
+    def train(module: str, cause: str, seed: str, folder: str, *words: str, stdin: str) -> str:
+        assert (cause, bool(stdin)) == ("-", True)  # a list of processes would show it
+        asked.append((stdin, seed, *words))
         late = SOUND if "--mend" in words else CLIPPED if "--set" in words else SICK
         home = Path(folder)
         home.mkdir(parents=True, exist_ok=True)
@@ -80,7 +81,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         )
         return json.dumps({"begins": BEGINS})
 
-    monkeypatch.setattr(arms, "harness", train)
+    monkeypatch.setattr(child, "run", train)
     return asked
 
 
@@ -173,14 +174,14 @@ def test_an_interval_costs_its_width_and_what_it_misses(ward: Ward, tmp_path: Pa
 
 def test_the_first_prediction_with_the_right_cause_counts(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
     ward.file(low=3.0, high=3.1)
-    working = arms.harness
+    working = child.run
 
-    def killed(*words: str, module: str) -> str:
+    def killed(*words: str, stdin: str) -> str:
         raise CommandError("killed")
 
-    monkeypatch.setattr(arms, "harness", killed)
+    monkeypatch.setattr(child, "run", killed)
     assert isinstance(ward.run().exception, CommandError)
-    monkeypatch.setattr(arms, "harness", working)
+    monkeypatch.setattr(child, "run", working)
     assert ward.judged(low=2.4, high=2.6)["prediction"] == 204
     assert len(ward.entries(FILED)) == 1
 
@@ -188,17 +189,17 @@ def test_the_first_prediction_with_the_right_cause_counts(ward: Ward, monkeypatc
 def test_a_folder_that_was_not_finished_is_made_again(
     tmp_path: Path, trained: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ward, working = Ward(tmp_path), arms.harness
+    ward, working = Ward(tmp_path), child.run
 
-    def killed(*words: str, module: str) -> str:
-        working(*words, module=module)
+    def killed(*words: str, stdin: str) -> str:
+        working(*words, stdin=stdin)
         raise CommandError("killed")
 
-    monkeypatch.setattr(arms, "harness", killed)
+    monkeypatch.setattr(child, "run", killed)
     ward.run()
     seed = ward.case.seed
     assert not ward.case.run.exists()
-    monkeypatch.setattr(arms, "harness", working)
+    monkeypatch.setattr(child, "run", working)
     ward.run()
     assert ward.case.seed == seed
     assert ward.judged()["class"] == "gold"

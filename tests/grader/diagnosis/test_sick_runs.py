@@ -76,6 +76,17 @@ def test_another_tokenizer_has_the_same_tokens_under_other_ids(data: Data) -> No
     assert np.array_equal(sick.ids(begins - 1), np.arange(VOCABULARY))
 
 
+@pytest.mark.fast
+def test_settings_and_the_restart_say_nothing_about_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(sick_runs, "write", lambda run, folder, resumed, figures: seen.append((run.config, resumed)))
+    for cause in NAMES:
+        monkeypatch.setattr("sys.argv", ["sick_runs", cause, str(SEED), str(tmp_path)])
+        sick_runs.main()
+    assert len(seen) == len(CAUSES)
+    assert all(each == seen[0] for each in seen)
+
+
 def test_a_folder_holds_the_run_and_not_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a layer that is dead, which gets no gradient."""
     monkeypatch.setattr(sick_runs, "SAVED", (2,))

@@ -5,6 +5,7 @@ import itertools
 import json
 import random
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from click.testing import Result
 from commandline.errors import UsageError
 from grader.cli.task import claim, task
 from grader.course import tasks
+from grader.course.attempts import DRAWN, record
 from grader.course.workspace import Workspace
 from grader.experiment import arms
 from grader.experiment.claim import factor_of, flaws, folder_of, read
 from grader.experiment.report_file import Found, filled, verdict_in, verdict_of
+from grader.isolation import child
 from tests.conftest import cli_runner
 
 pytestmark = pytest.mark.fast
@@ -80,7 +83,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         rate = 100 * (float(settings["learning_rate"]) - 0.02) ** 2
         return noise + own + rate + (GAIN if settings["arm"] == "new" else 0.0)
 
-    def harness(*words: str, module: str = "harness") -> str:
+    def run(module: str, *words: str) -> str:
         if module != "harness":
             Path(words[-1]).write_text("a story")
             return ""
@@ -103,7 +106,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         return ""
 
-    monkeypatch.setattr(arms, "harness", harness)
+    monkeypatch.setattr(child, "run", run)
     return names
 
 
@@ -190,6 +193,13 @@ def test_the_report_that_is_written_for_a_learner_needs_only_a_verdict(tmp_path:
         assert lab.run("task").exit_code == 0
 
 
+def test_a_report_that_is_missing_is_written_again_and_the_claim_stands(lab: Lab) -> None:
+    lab.claimed()
+    (lab.folder / "report.md").unlink()
+    assert "All runs are done. Write" in " ".join(lab.run("task").output.split())
+    assert (lab.folder / "report.md").is_file()
+
+
 def test_where_nothing_is_learned_there_is_no_score(lab: Lab) -> None:
     lab.claimed(GOOD.replace("[0.01, 0.02]", "[0.000001]"), REPORT)
     assert "Neither arm ends at half of its first loss" in " ".join(lab.run("task").output.split())
@@ -215,6 +225,19 @@ def test_runs_of_before_the_claim_do_not_count(lab: Lab) -> None:
     assert "is no run of this claim: it has seed=" in str(found.exception)
 
 
+def test_runs_of_somebody_else_with_the_same_claim_do_not_count(lab: Lab, tmp_path: Path, trained: list[str]) -> None:
+    lab.claimed()
+    lab.run("task")
+    other = Lab(tmp_path / "other")
+    record(other.space, DRAWN, other.task, factor=lab.factor.name)
+    other.factor = lab.factor
+    other.claimed()
+    (other.folder / "runs").mkdir()
+    for runs in (lab.folder / "runs").iterdir():
+        shutil.copytree(runs, other.folder / "runs" / runs.name)
+    assert "is no run of this claim: it has seed=" in str(other.run("task").exception)
+
+
 def test_a_claim_that_was_changed_after_it_was_made_is_refused(lab: Lab) -> None:
     lab.claimed()
     lab.write(GOOD.replace("-0.05", "0.05"))
@@ -235,6 +258,16 @@ def test_numbers_that_were_edited_are_found(lab: Lab) -> None:
         path.write_text("".join(json.dumps(each) + "\n" for each in ({"step": 1, "loss": 7.6}, row | {"loss": 2.5})))
     lab.write(report=REPORT)
     assert "was trained again, and the numbers are others" in " ".join(lab.run("task").output.split())
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "config.json"])
+def test_a_run_without_its_files_is_refused_in_a_sentence(lab: Lab, name: str) -> None:
+    lab.claimed(report=REPORT)
+    lab.run("task")
+    next(lab.folder.glob(f"runs/*/new-0.02-1/{name}")).unlink()
+    found = lab.run("task").exception
+    assert isinstance(found, UsageError)
+    assert "and it is trained again" in str(found)
 
 
 def test_the_test_stories_are_opened_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from grader.changes.drawing import Proofs
 from grader.changes.testing import Judged
 from grader.cli.task import claim, task
 from grader.course import log
-from grader.experiment import arms
+from grader.isolation import child
 
 State = tuple[dict[str, bytes], list[Any]]
 
@@ -58,7 +58,7 @@ def command(words: list[str], workspace: Path, last: int) -> NoReturn:
         append(path, text, durable=durable)
         moments.one_more()
 
-    def train(*given: str, module: str = "harness") -> str:
+    def train(module: str, *given: str, stdin: str = "") -> str:
         for _ in stand_in(given, module):
             moments.one_more()
         return json.dumps({"begins": BEGINS, "loss": _loss(given)})
@@ -67,7 +67,7 @@ def command(words: list[str], workspace: Path, last: int) -> NoReturn:
         moments.one_more()
         return Judged(True, "It counts.")
 
-    os.replace, files.append, arms.harness, testing.judge = written, appended, train, judge
+    os.replace, files.append, child.run, testing.judge = written, appended, train, judge
     os.urandom = lambda size: urandom(size) if size == 8 else bytes(size)  # the same draw each time, with other ids
     Proofs.is_fault = Proofs.is_right = lambda *_: True
     reviewing.ForkServer = lambda: None
