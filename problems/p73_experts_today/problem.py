@@ -38,7 +38,7 @@ def equals(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def far(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A token whose scores all round to 0, one whose scores all round to 1, one whose scores are near 1e-9, and others."""
+    """A token whose scores all round to 0, one whose scores all round to 1, one with scores near 1e-9, and others."""
     values = tokens(sizes, rng)
     values["w"][0] = 1
     values["x"][:3] = 0
