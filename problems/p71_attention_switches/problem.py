@@ -45,8 +45,8 @@ def everything(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def without_positions(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A layer that neither rotates nor normalizes, whose positions see only their own chunk."""
-    return activations(sizes, rng, qk_norm=None, rope_base=None, window=None, chunk=sizes["C"])
+    """A layer that neither rotates nor normalizes, whose positions see only their own chunk, and the window in it."""
+    return activations(sizes, rng, qk_norm=None, rope_base=None, window=sizes["C"] - 1, chunk=sizes["C"])
 
 
 def loud(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:

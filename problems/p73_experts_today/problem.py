@@ -38,11 +38,11 @@ def equals(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def far(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A token whose scores all round to 0, one whose scores all round to 1, and others."""
+    """A token whose scores all round to 0, one whose scores all round to 1, one with scores near 1e-9, and others."""
     values = tokens(sizes, rng)
     values["w"][0] = 1
-    values["x"][:2] = 0
-    values["x"][0, 0], values["x"][1, 0] = -200, 200
+    values["x"][:3] = 0
+    values["x"][:3, 0] = -200, 200, -21
     return values
 
 
@@ -86,12 +86,15 @@ def layer(sizes: Mapping[str, int], rng: Any, bias: Any = None) -> dict[str, Any
 
 
 def crowded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Every token chooses the same k experts, because their bias is large. Nobody chooses the others."""
+    """Every token chooses the same k experts, because their bias is larger. Nobody chooses the others.
+
+    One of the k has a bias that is larger than any score. Another one has a sum below -1, and is chosen all the same.
+    """
     import numpy as np
 
     E, k = sizes["E"], sizes["k"]
-    favorites = np.zeros(E)
-    favorites[rng.permutation(E)[:k]] = 3 + 2 * np.arange(k)
+    favorites = np.full(E, -5.5)
+    favorites[rng.permutation(E)[:k]] = -2.5 + 4 * np.arange(k)
     return layer(sizes, rng, favorites + 0.1 * rng.standard_normal(E))
 
 
@@ -176,6 +179,10 @@ PROBLEM = Problem(
             crowded, {"T": (37,), "D": (3,), "E": (7,), "k": (2,), "F": (5,), "M": (11,)}, draws=1,
             show=shapes,
         ),
+        # One row more than tiles of 2 to 64 rows hold, for every expert: no choice of experts needs more tiles.
+        "every expert": Cases(
+            layer, {"T": (65,), "D": (3,), "E": (5,), "k": (5,), "F": (2,), "M": (3,)}, draws=1, show=shapes
+        ),
         "large": Cases(layer, LIFE, draws=1, show=shapes),
         "large and crowded": Cases(crowded, LIFE, draws=1, show=shapes),
     },
@@ -205,6 +212,11 @@ PROBLEM = Problem(
         Check(
             "nothing dropped", 1, "values", {"entry": MOE}, "output", "crowded",
             advice="Every choice is computed, also if all tokens choose the same expert.",
+        ),
+        Check(
+            "every expert for every token", 1, "values", {"entry": MOE}, "output", "every expert",
+            advice="All experts at once may leave their last tile empty but for one row. Reserve a tile for each such "
+            "row, too.",
         ),
         Check(
             "work of the chosen experts", 2, "values", {"entry": MOE}, "program.work", "large", "at_most", WORK,

@@ -98,7 +98,11 @@ PROBLEM = Problem(
         ),
         output(RULE, points=1, name="a last chunk that is shorter", cases="remainder"),
         Check("strong decay stays finite", 1, "values", OPTIONS, cases="forgetful", tolerance=STRONG),
-        output(RULE, points=1, name="one key again and again", cases="repeated"),
+        Check(
+            "one key again and again", 1, "values", {"entry": RULE}, "output", "repeated",
+            advice="If short texts are right, this is rounding. Powers of a matrix whose rows are alike grow to many "
+            "millions, and their sum is small. Solve the triangular system row by row, or by blocks.",
+        ),
         Check(
             "whole arrays", 3, "values", {"entry": RULE}, "program.rounds", "long", "at_most", ROUNDS, in_words=rounds,
             advice="Only the state must pass from chunk to chunk. Write what the tokens of a chunk change as the "

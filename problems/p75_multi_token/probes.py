@@ -16,6 +16,7 @@ from grader.problem import Case
 from problems.p75_multi_token.problem import MODEL, PARTS, WRITE, guessed, likely
 
 D, MOST, NONE = 2, 1000, -1  # numbers of a hidden state, calls of `run`, no token
+LOUD = 100.0  # is added to all logits: their exponentials are infinite in float32
 QUARTERS, HALVES, EIGHTHS = (0.125, 0.375, 0.625, 0.875), (0.25, 0.75), (0.3125, 0.8125)
 
 
@@ -42,14 +43,14 @@ def sight(subject: Subject, case: Case) -> Reading:
 
 
 def apart(subject: Subject, case: Case) -> Reading:
-    """The logits of `run`, and those of `ahead` on the first of its hidden states."""
+    """The logits and hidden states of `run`, and the logits of `ahead` on the first of these states."""
     graphdef, parameters, rest = subject.build(MODEL, case)
 
     def program(parameters: Any, token_ids: Any) -> Arrays:
         T, model = len(token_ids), nnx.merge(graphdef, parameters, rest)
         logits, hidden = _pair(model.run(token_ids), T, "run", T)
         ahead = model.ahead(hidden[: T - 2], token_ids[1 : T - 1])
-        return {**named(logits, "apart.logits"), **named(ahead, "apart.ahead")}
+        return {**named(logits, "apart.logits"), **named(hidden, "apart.hidden"), **named(ahead, "apart.ahead")}
 
     return subject.run(program, case, parameters, given(case, "token_ids"))
 
@@ -100,7 +101,7 @@ class Model:
         return row
 
     def _logits(self, parts: Any) -> list[float]:
-        return np.log(parts / PARTS).tolist()
+        return (np.log(parts / PARTS) + LOUD).tolist()
 
     def arrays(self) -> dict[str, Any]:
         return {"written.runs": np.int32(self.runs)}
