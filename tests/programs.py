@@ -3,6 +3,9 @@
 A test that calls JAX's operations one by one compiles dozens of small programs, most of which another test has
 compiled, in this process or in another. By default, JAX takes 3 ms and a megabyte of memory for the context of each,
 and compiles it in 10 ms.
+
+Measured on 29 November 2026: the tests of `harness/model`, `harness/pieces` and `harness/training` take 346 seconds of
+computing with it, and 405 without. To remove it, delete this file and the line of `conftest.py` that calls `share`.
 """
 
 import os
