@@ -97,7 +97,8 @@ def addition(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def collective(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     op = ("all_gather", "reduce_scatter", "all_reduce")[sizes["kind"]]
-    shape = (sizes["devices"] * int(rng.integers(50, 900)), sizes["devices"])
+    devices = sizes["devices"]
+    shape = (devices * int(rng.integers(50, 900)) + devices // 2, devices)  # no multiple of the devices
     return {"op": op, "shape": repr(shape), "bits": sizes["bits"], **device(sizes, rng)}
 
 
@@ -241,7 +242,9 @@ PROBLEM = Problem(
             crowded, {**SMALL, "batch": (3,), "context": (800,), "percent": (95, 140, 10), "intensity": (100,)}, draws=4
         ),
         "crowded experts": Cases(
-            crowded, {**SMALL, **EXPERTS, "batch": (3,), "context": (20,), "percent": (70, 140, 10)}, draws=4,
+            crowded,
+            {**SMALL, **EXPERTS, "V": (200,), "batch": (2,), "context": (20,), "percent": (80, 140, 10)},
+            draws=4,
         ),
         # As large as the largest open models, but for odd sizes.
         "large": Cases(

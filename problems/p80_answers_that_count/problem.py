@@ -179,7 +179,7 @@ PROBLEM = Problem(
         "one and all": Cases(scored, {"N": (5,), "levels": (0, 2), "n": (1, 99)}, draws=4),
         "many scored": Cases(scored, {"N": (100_000,), "levels": (0, 9), "n": (64, 5_000)}, draws=2),
         "alone": Cases(
-            two_models, {"P": (7, 11), "A": (3,), "B": (2,), "together": (1,)}, draws=2, covers=("coprime",)
+            two_models, {"P": (7, 11, 40), "A": (3,), "B": (2,), "together": (1,)}, draws=3, covers=("coprime",)
         ),
         "together": Cases(two_models, {"P": (8, 13), "A": (3,), "B": (2,), "together": (3, 4)}, draws=3),
         "two groups": Cases(two_texts, {"P": (5, 6)}, draws=2),
