@@ -42,12 +42,16 @@ class Difference:
         index: Its index in that leaf; empty for a scalar.
         expected: The reference's value, as a report shows it.
         got: The submission's value, as a report shows it.
+        expected_leaf: All values of that leaf, by the reference; None if they are not known.
+        got_leaf: All values of that leaf, by the submission.
     """
 
     path: str
     index: tuple[int, ...]
     expected: str
     got: str
+    expected_leaf: Any = None
+    got_leaf: Any = None
 
 
 @dataclass(frozen=True)

@@ -468,7 +468,10 @@ def difference(check: Check, case: Case, expected: Outcome, got: Outcome) -> Mis
         want, have = (words.get(int(text), text) if text.lstrip("-").isdigit() else text for text in numbers)
         mismatch = replace(mismatch, expected=want, got=have, off_by=None)
     if check.in_words:
-        wrong = Difference(mismatch.name, mismatch.index or (), mismatch.expected, mismatch.got)
+        leaves = (
+            next(each.values for each in some if each.path == mismatch.path) for some in (expected_leaves, got_leaves)
+        )
+        wrong = Difference(mismatch.name, mismatch.index or (), mismatch.expected, mismatch.got, *leaves)
         mismatch = replace(mismatch, words=check.in_words(case, wrong))
     return mismatch
 

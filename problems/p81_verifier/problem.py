@@ -7,19 +7,19 @@ from typing import Any
 
 from grader.checks import exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
-from problems.p81_verifier.programs import FAMILIES, TASKS, expected
+from problems.p81_verifier.programs import ANY, FAMILIES, TASKS, expected
 
 VERIFY, RUN_TESTS = "verify", "run_tests"
 SECONDS = {"endless": 0.1}  # of computing for each program, by group
 AMPLE = 0.2  # in the other groups
-MANY = 5000  # boxes in boxes: searched to the end of the text from each, they take several seconds
+MANY = 3000  # boxes in boxes: searched to the end of the text from each, they take more than two seconds
 
 # Answers, each with the truth that it is compared with.
 ANSWERS: dict[str, tuple[tuple[str, str], ...]] = {
     "values": (
         ("42", "42"), (" 42.\n", "42"), ("42.0", "42"), ("042", "42"), ("0.5", "1/2"), ("2/4", "0.5"), ("-0", "0"),
         ("-0.0", "0/7"), ("+7", "7"), (".5", "0.50"), ("-1/2", "-0.5"), ("1/2", "-0.5"), ("1.5e3", "1500"),
-        ("15E-1", "3/2"), ("1e3", "100"), ("0.333", "1/3"), ("0.3333333333333333", "1/3"),
+        ("15E-1", "3/2"), ("1e3", "100"), ("0.333", "1/3"), ("0.3333333333333333", "1/3"), ("0." + "3" * 28, "1/3"),
         ("9007199254740993", "9007199254740992"), ("-3", "3"), ("1.2.3", "1.2"), ("--5", "5"), ("5-3", "2"),
     ),
     "longer numbers": (
@@ -43,6 +43,7 @@ ANSWERS: dict[str, tuple[tuple[str, str], ...]] = {
         ("1\u00a0234", "1234"), ("1234", "1,234"), ("12,34", "1234"), ("1234,567", "1234567"), ("1,2345", "12345"),
         (",123", "123"), ("1,5", "1.5"), ("1,5", "15"), ("1,234\u202f567", "1234567"), ("1_000", "1000"),
         ("1 234", "1234"), ("1,,234", "1234"), ("0.123,456", "0.123456"), ("-1,000", "-1000"), ("1,000/2", "500"),
+        (r"\frac{1,000}{2}", "500"), ("1000/1,000", "1"),
     ),
     "boxes": (
         (r"6 times 7 is \boxed{42}, and 43 would be odd.", "42"), (r"\boxed{\frac{1}{2}}", "0.5"),
@@ -56,6 +57,7 @@ ANSWERS: dict[str, tuple[tuple[str, str], ...]] = {
         ("1/0", "1"), ("0/0", "0"), ("no solution", "no solution"), ("", ""), ("nan", "nan"), ("x", "y"), ("1", "1/0"),
         ("inf", "inf"), ("None", "None"), ("True", "1"), ("0x2A", "42"), ("__import__('os')._exit(0)", "0"),
         ("(" * 200, "42"), ("1,111" * 9 + "x", "1111"), ("42", ""), ("", "0"), ("-", "0"), (".", "0"), ("/", "1"),
+        ("42", r"\boxed{42}"), (r"\boxed{42}", r"\boxed{42}"),
     ),
     "long": (
         ("0e1000", "0"), ("0e0999", "0"), ("0e999", "0"), ("1e-999", "0"), ("1e99999", "1"), ("0" * 1500 + "7", "7"),
@@ -108,7 +110,7 @@ def programs(group: str, sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """The programs of a group, each with what it does, for a random task and its tests."""
     chosen = []
     for name, make, *fitting in FAMILIES[group]:
-        task = str(rng.choice(fitting or list(TASKS)))
+        task = str(rng.choice(fitting or ANY))
         tests = drawn_tests(task, sizes["tests"], rng)
         chosen.append((name, make(TASKS[task].source, tests), tests))
     return {"programs": repr(chosen), "seconds": SECONDS.get(group, AMPLE)}

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 Tests = list[tuple[list[Any], Any]]
 Make = Callable[[str, Tests], str]
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
+SCRIPTS = "aé語ж🎉\u0085\u2028"  # with two characters that end a line for `splitlines`
 
 
 class Task(NamedTuple):
@@ -28,6 +29,10 @@ def _text(rng: Any) -> list[Any]:
     return ["".join(rng.choice(list(LETTERS), rng.integers(9, 15)).tolist())]
 
 
+def _scripts(rng: Any) -> list[Any]:
+    return [SCRIPTS + "".join(rng.choice(list(SCRIPTS), 6).tolist())]
+
+
 TASKS: Mapping[str, Task] = {
     "squares": Task("def solve(numbers):\n    return sum(n * n for n in numbers)\n", _numbers),
     "sorted": Task("def solve(numbers):\n    return sorted(numbers, reverse=True)\n", _numbers),
@@ -35,7 +40,10 @@ TASKS: Mapping[str, Task] = {
     "places": Task("def solve(text):\n    return sum(place * (letter in 'aeiou') for place, letter in "
         "enumerate(text, 90))\n", _text),
     "gap": Task("def solve(numbers):\n    return 1000 + max(numbers) - min(numbers)\n", _numbers),
+    "scripts": Task("def solve(text):\n    return [text[::-1], text]\n", _scripts),
+    "ones": Task("def solve(numbers):\n    return [n % 2 for n in [*numbers, 0, 1]]\n", _numbers),
 }  # fmt: skip
+ANY = ("squares", "sorted", "backwards", "places", "gap")  # the tasks of most programs
 COUNTS = ("squares", "places", "gap")  # the tasks that have a number as their answer
 
 
@@ -165,6 +173,10 @@ HONEST: tuple[tuple[Any, ...], ...] = (
     )),
     ("returns a tuple for a list", wrapped("return tuple(right(*arguments))"), "sorted"),
     ("empties its argument", wrapped("result = right(*arguments)\narguments[0].clear()\nreturn result"), "gap"),
+    ("returns letters of many scripts", before(""), "scripts"),
+    ("ends with another exit code", before(
+        "import atexit\nimport os\nimport sys\n\n\ndef leave():\n    sys.stdout.flush()\n    os._exit(3)\n\n\n"
+        "atexit.register(leave)")),
     ("has names of its own", before("json = expected = tests = results = arguments = mark = solution = []")),
 )  # fmt: skip
 LEAVING: tuple[tuple[Any, ...], ...] = (
@@ -187,6 +199,7 @@ EQUALITY: tuple[tuple[Any, ...], ...] = (
         "sorted"),
     ("returns a str that equals everything", alone("class Yes(str):\n    def __eq__(self, other):\n        return "
         "True\n    __hash__ = str.__hash__\n\n\ndef solve(*arguments):\n    return Yes('?')"), "backwards"),
+    ("returns true for 1 and false for 0", wrapped("return [bool(each) for each in right(*arguments)]"), "ones"),
     ("replaces all, any, zip and len", alone("import builtins\nbuiltins.all = builtins.any = lambda *a: True\n"
         "builtins.zip = lambda *a, **k: []\nbuiltins.len = lambda a: 3\n\n\ndef solve(*arguments):\n    return 7")),
     ("replaces json.dumps", alone("import json\njson.dumps = lambda *a, **k: 'true'\n\n\ndef solve(*arguments):\n"

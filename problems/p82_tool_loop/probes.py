@@ -25,6 +25,10 @@ class ToolError(Exception):
     """What a tool of its own kind raises."""
 
 
+class OwnText(str):
+    """A text of a tool's own class, such as the members of an enumeration."""
+
+
 def _cycle() -> list[Any]:
     knot: list[Any] = []
     knot.append(knot)
@@ -94,6 +98,8 @@ class World:
         if kind in ("sum", "difference"):
             sign = 1 if kind == "sum" else -1
             return {"value": str(arguments["a"] + sign * arguments["b"])}
+        if kind == "own":
+            return {"own": does["text"]}
         if kind == "echo":
             return {"value": arguments[does["argument"]]}
         if kind == "value":
@@ -111,17 +117,24 @@ def _digest(value: Any) -> int:
 def _tools(subject: Subject, case: Case) -> dict[str, Tool]:
     """The tools of a case, which the partner carries out."""
 
-    def tool(name: str) -> Tool:
+    def tool(name: str, kind: str) -> Tool:
         def run(**arguments: Any) -> Any:
             done = subject.ask({"tool": name, "arguments": arguments})
             if "raises" in done:
                 raise getattr(builtins, done["raises"], ToolError)(done["message"])
+            if "own" in done:
+                return OwnText(done["own"])
             return SPECIAL[done["special"]]() if "special" in done else done["value"]
 
-        run.__name__ = run.__qualname__ = name
-        return run
+        def of_two(a: Any, b: Any) -> Any:  # has a signature: Python itself refuses other arguments
+            return run(a=a, b=b)
 
-    return {name: tool(name) for name in json.loads(str(case.values["script"]))["tools"]}
+        made = of_two if kind in ("sum", "difference") else run
+        made.__name__ = made.__qualname__ = name
+        return made
+
+    told = json.loads(str(case.values["script"]))["tools"]
+    return {name: tool(name, does["kind"]) for name, does in told.items()}
 
 
 def _ids(value: Any, what: str) -> list[int]:

@@ -1,7 +1,7 @@
 """Problem 82: a tool loop, graded with a scripted model and with tools that fail, lie and never end."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,9 +16,19 @@ LEFT_BY = ("no exception", "KeyboardInterrupt", "SystemExit")
 NONE = -1
 
 
-def as_text(token: int) -> str:
-    """A token as a report names it."""
-    return repr(TOKENIZER.decode([token])) if 0 <= token < TOKENIZER.vocab_size else "nothing"
+def as_text(token_ids: Sequence[int], most: int = 200) -> str:
+    """Tokens as a report shows them."""
+    text = TOKENIZER.decode(token_ids)
+    return repr(text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)") if text else "nothing"
+
+
+def part_with(token_ids: Sequence[int], place: int) -> str:
+    """The text around a token: from the mark before it, or its own, to the next mark."""
+    ids = [int(token) for token in token_ids]
+    marks = [at for at, token in enumerate(ids) if token in (NONE, TOKENIZER.call, TOKENIZER.result, TOKENIZER.end)]
+    start = max((at for at in marks if at <= place and ids[at] != TOKENIZER.end), default=0)
+    end = min((at for at in marks if at > start and at >= place), default=len(ids))
+    return as_text([token for token in ids[start : end + 1] if token != NONE])
 
 
 def in_words(case: Case, difference: Difference) -> str:
@@ -38,8 +48,13 @@ def in_words(case: Case, difference: Difference) -> str:
     if not place or not _whole(got, expected):
         return ""
     if path.endswith("tokens"):
-        where = f"result {place[0]}, token {place[1]}" if len(place) > 1 else f"token {place[0]} of the transcript"
-        return f"{where} is {as_text(int(got))}, expected {as_text(int(expected))}"
+        where = f"result {place[0]}, counted from 0," if len(place) > 1 else f"the text with token {place[0]}"
+        one, other = (
+            part_with(leaf[place[:-1]], place[-1]) for leaf in (difference.got_leaf, difference.expected_leaf)
+        )
+        if one != other:
+            return f"{where} is {one}, expected {other}"
+        return f"{where} is {one} as expected, but in other tokens: one is number {got}, expected number {expected}"
     if path.endswith("authors"):
         one, other = (AUTHORS[int(each)] if int(each) >= 0 else "nobody" for each in (got, expected))
         return f"the author of token {place[0]} of the transcript is {one}, expected {other}"
@@ -72,7 +87,7 @@ def mask_in_words(case: Case, difference: Difference) -> str:
     parts = json.loads(str(case.values["transcript"]))
     author, token = [(author, token) for author, token_ids in parts for token in token_ids][difference.index[0]]
     learns = "it does not learn" if difference.expected == "1" else "it learns"
-    return f"token {difference.index[0]} of the transcript, {as_text(token)}, is by the {author}, and {learns}"
+    return f"token {difference.index[0]} of the transcript, {as_text([token])}, is by the {author}, and {learns}"
 
 
 def shown(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,6 +109,8 @@ def _does(does: Mapping[str, Any]) -> str:
     kind = does["kind"]
     if kind == "raises":
         return f"raises {does['type']}({_short(does['message'])!r})"
+    if kind == "own":
+        return f"returns {does['text']!r} of a class that extends `str`"
     if kind == "says":
         return f"returns {_short(does['text'])!r}"
     if kind == "value":

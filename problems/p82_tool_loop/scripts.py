@@ -30,6 +30,11 @@ def says(text: str) -> Does:
     return {"kind": "says", "text": text}
 
 
+def owns(text: str) -> Does:
+    """It returns a text of a class of its own."""
+    return {"kind": "own", "text": text}
+
+
 def draws(*texts: str) -> Does:
     """It returns another of these texts each time."""
     return {"kind": "next", "texts": texts}
@@ -195,7 +200,7 @@ NO_JSON = ("bytes", "set", "complex", "cycle", "nan")
 def not_text(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Tools that return something else than a text."""
     tools = {name: gives(value) for name, value in VALUES.items()}
-    tools |= dict.fromkeys(NO_JSON, SPECIAL)
+    tools |= dict.fromkeys(NO_JSON, SPECIAL) | {"own": owns("a word")}
     return script(["".join(map(call, shuffled([*tools], rng)))], tools, rng, result=80)
 
 
@@ -276,7 +281,8 @@ def orders(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def stubborn(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A model that calls again and again, and then answers."""
     tools: Tools = ARITHMETIC | {"draw": draws(A, B, C, D, E, F, A)}
-    turns = [call("draw") * 2, CALL + "draw", call("draw") + call("missing"), call("draw"), f"I give up, {F}."]
+    turns = [call("draw") * 2, CALL + "draw", call("draw") + call("missing"), call("draw"), call("draw") * 3]
+    turns.append(f"I give up, {F}.")
     return script(turns, tools, rng, calls=sizes["most"])
 
 

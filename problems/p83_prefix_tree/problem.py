@@ -125,6 +125,18 @@ def full(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return cached(sizes, [*events, *_random({"insert": 5, "longer": 2, "release": 4}, sizes, rng)])
 
 
+def long(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A sequence of many blocks, and one that leaves it in the middle."""
+    S, many = sizes["S"], sizes["many"]
+    whole, half = (0, many * S), (0, many // 2 * S)
+    other = (10**6, S * int(rng.integers(2, 5)))
+    events = [
+        ("insert", "a", [whole]), ("match", [whole]), ("insert", "b", [half, other]), ("release", "a"), ("evict", 3),
+        ("match", [whole]), ("insert", "c", [whole]), ("release", "b"), ("evict", 2), ("match", [half, other]),
+    ]  # fmt: skip
+    return cached(sizes, events)
+
+
 def agents(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Agents that send their whole text again with each request, behind one long system prompt. Some begin anew, and
     some retry from an earlier point."""
@@ -213,6 +225,17 @@ def turns(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         requests.append((7 * (number // 2) + agent, name, list(texts[agent]), answer))
         if number != 1:  # its prompt, which ends with a block, is sent again
             texts[agent] = texts[agent] + answer + [80 + number] * int(rng.integers(1, S + 2))
+    return server(sizes, requests)
+
+
+def together(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Pairs of prompts that begin alike and are computed in the same step, so that both move at once."""
+    S = sizes["S"]
+    requests: list[Request] = []
+    for number, name in enumerate(NAMES[:6]):
+        beginning = [10 * (number // 2)] * (2 * S)
+        prompt = [*beginning, *[10 * (number // 2) + 1 + number % 2] * S]
+        requests.append((8 * (number // 2), name, prompt, [90 + number] * int(rng.integers(1, 6))))
     return server(sizes, requests)
 
 
@@ -350,9 +373,11 @@ PROBLEM = Problem(
             agents, draws=1, B=(160,), S=(64,), system=(1024,), agents=(40,), requests=(2000,), longest=(400,),
             running=(8,),
         ),
+        "long": events(long, draws=1, B=(2100,), S=(2,), many=(2000,)),
         "routed": simulated(routed, P=(2,), D=(2,), B=(30,), S=(3, 2), running=(2,)),
         "waiting": simulated(waiting, P=(2,), D=(1,), B=(6,), S=(2, 3), running=(2,)),
         "turns": simulated(turns, P=(2,), D=(2,), B=(40,), S=(3, 2), running=(2,)),
+        "together": simulated(together, P=(2,), D=(2,), B=(30,), S=(2, 3), running=(4,)),
         "crowded": simulated(crowded, P=(2,), D=(2,), B=(5, 6), S=(2,), running=(2, 1), draws=3),
     },
     checks=(
@@ -362,9 +387,11 @@ PROBLEM = Problem(
         caching("no block left", 2, "full"),
         caching("blocks of one token", 1, "small"),
         caching("two thousand requests of agents", 2, "agents"),
+        caching("two thousand blocks", 1, "long"),
         pooling("where prompts and caches go", 2, "routed"),
         pooling("caches that wait for their move", 2, "waiting"),
         pooling("agents that send their text again", 2, "turns"),
+        pooling("two moves in one step", 1, "together"),
         pooling("little room in both pools", 1, "crowded"),
     ),
 )  # fmt: skip

@@ -77,6 +77,13 @@ def with_documents(make: Callable[[Author, list[str], list[str]], list[str]], an
     return kind
 
 
+def run_twice(a: Author) -> Planted:
+    """A question that ends with the run with which it begins, and a document that has this run once."""
+    question = a.question()
+    question[-a.n :] = question[: a.n]
+    return [test(question, a.answer())], [a.document(question[: a.n])]
+
+
 def shared_beginning(a: Author) -> Planted:
     """Two questions that differ in their second half; a document has the second one."""
     question, answers = a.question(), [a.answer(), a.answer()]
@@ -192,6 +199,7 @@ GROUPS: Mapping[str, Mapping[str, Callable[[Author], Planted]]] = {
         "has one run twice in a document": with_documents(
             lambda a, q, answer: [a.document(q[: a.n], a.some(3), q[: a.n])]
         ),
+        "has a run twice, which is in a document once": run_twice,
         "is in a document, and in part in a later one": with_documents(
             lambda a, q, answer: [a.document(q), a.document(q[: a.n])]
         ),

@@ -132,11 +132,11 @@ def seeded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def losses(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Losses of canaries and of others, in any order: one canary below all others, one above all, one at the mean, and
-    with `levels` some that are equal."""
+    """Losses of canaries and of others, in any order: one canary below all others, one above all, one at the mean, one
+    other that lies above that by less than float32 can tell, and with `levels` some that are equal."""
     import numpy as np
 
-    others = rng.normal(40.0, 4.0, sizes["M"])
+    others = rng.permutation(np.append(rng.normal(40.0, 4.0, sizes["M"] - 1), 40.0 + 1e-7))
     canaries = np.append(rng.normal(36.0, 4.0, max(0, sizes["N"] - 3)), [10.0, 80.0, 40.0])[-sizes["N"] :]
     if sizes["levels"]:
         others, canaries = np.round(others / 2) * 2, np.round(canaries / 2) * 2

@@ -171,12 +171,12 @@ def seen(sizes: Mapping[str, int], rng: Any, text: bool = False) -> dict[str, An
     return {"pictures": np.repeat([0] * 6 if text else [0, 1, 0, 2, 3, 0], runs).astype("int32")}
 
 
-def predicted(sizes: Mapping[str, int], rng: Any, nothing: bool = False) -> dict[str, Any]:
+def predicted(sizes: Mapping[str, int], rng: Any, nothing: bool = False, scale: float = 1.0) -> dict[str, Any]:
     """Logits for a sequence with two pictures, or with one at its end."""
     V = sizes["V"]
     made = row_of([1, (5, 2)] if nothing else [2, (1, 3), 2, (2, 1), 2], V - 1, V - 1, rng)
     return {
-        "logits": rng.standard_normal((len(made["token_ids"]), V)).astype("float32"),
+        "logits": (scale * rng.standard_normal((len(made["token_ids"]), V))).astype("float32"),
         "token_ids": made["token_ids"],
         "pictures": numbers_of(made["grids"], made["token_ids"], made["placeholder"]),
     }
@@ -291,6 +291,7 @@ PROBLEM = Problem(
         "masks": Cases(seen, {"wide": (1, 0)}, draws=2),
         "mask of text": Cases(partial(seen, text=True), {"wide": (1,)}, draws=1),
         "logits": Cases(predicted, {"V": (7,)}, draws=1, covers=("coprime",)),
+        "far apart": Cases(partial(predicted, scale=300.0), {"V": (7,)}, draws=1),
         "nothing to predict": Cases(partial(predicted, nothing=True), {"V": (7,)}, draws=1),
         "vocabulary": Cases(predicted, {"V": (50_257,)}, draws=1, covers=("vocabulary",)),
         "orders": Cases(reordered, {"rows": (2,), "columns": (3,)}, draws=1),
@@ -333,6 +334,7 @@ PROBLEM = Problem(
         exact("no loss on patches", 2, "learning", "learns", cases="logits", in_words=of_the_learning, calls=(LOSS,)),
         Check("loss", 1, "learning", {}, "loss", "logits", calls=(LOSS,)),
         Check("gradient of the loss", 1, "learning", {}, "gradient", "logits", calls=(LOSS,)),
+        output(LOSS, points=1, name="logits far apart", cases="far apart"),
         Check("nothing to predict", 1, "learning", {}, "", "nothing to predict", calls=(LOSS,)),
         output(LOSS, points=1, name="a vocabulary of 50,257", cases="vocabulary"),
         exact("patches in another order", 2, "ordering", "changed", cases="orders", in_words=of_the_order,

@@ -78,6 +78,6 @@ def run_tests(code, tests, seconds, run):
     if exit_code is None or len(found) != 1:
         return False
     try:
-        return json.loads(found[0]) == [expected for _, expected in tests]
+        return json.dumps(json.loads(found[0])) == json.dumps([expected for _, expected in tests])
     except (ValueError, RecursionError):
         return False
