@@ -1,6 +1,7 @@
 """The import contracts in pyproject.toml hold, and break when a room imports what it must not."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -78,3 +79,16 @@ def test_files_are_short():
     packages = [ROOT / name for name in names]
     files = [path for package in packages for path in package.rglob("*.py")]
     assert {str(path) for path in files if len(path.read_text().splitlines()) > 600} == set()
+
+
+def test_lines_of_documents_are_short():
+    """But tables, links, code, and what another test writes."""
+    files = [path for name in ("docs", "problems", "tasks") for path in (ROOT / name).rglob("*.md")]
+    long = list[str]()
+    for path in (*ROOT.glob("*.md"), *files):
+        text = re.sub(r"^```.*?^```|^<!-- .*?^<!-- end", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for line in text.splitlines():
+            prose = re.sub(r"`[^`]*`", "", line)
+            if len(line) > 100 and len(prose) > 40 and not line.startswith("|") and "](" not in line:
+                long.append(f"{path.relative_to(ROOT)}: {line}")
+    assert long == []
