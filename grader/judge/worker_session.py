@@ -204,6 +204,7 @@ class Session:
     def restart_clock(self) -> None:
         """Restarts the time limit. For references only, which may run for days."""
         self._clock = Clock(self.seconds, self._computing)
+        self._clock.pause()
 
     def _computing(self) -> float:
         """Returns the computing time of the worker since it was ready, in seconds."""
@@ -234,9 +235,10 @@ class Session:
     def _exchange(self, frame: Frame | None, *expected: str) -> Frame | Failure:
         if self.ended:
             return self.ended
+        clock = self._clock
+        assert clock is not None  # noqa: S101  `begin` made it
+        clock.go_on()
         try:
-            clock = self._clock
-            assert clock is not None  # noqa: S101  `begin` made it
             left = max(0.01, clock.deadline - monotonic())
             self.worker.sock.settimeout(left)
             if frame:
@@ -258,6 +260,8 @@ class Session:
             self.ended = self._death()
         except ChannelError as error:
             self.ended = Failure("protocol", message=f"its result is malformed: {error}")
+        finally:
+            clock.pause()  # until there is another request: meanwhile, the judge may wait for a reference
         return self.ended
 
     def _timeout(self, frames: Frames = ()) -> Failure:

@@ -24,7 +24,19 @@ class Clock:
         self._used, self._looked_at, self._seen = used, monotonic(), used()
         self.deadline = self._looked_at + seconds if deadline is None else deadline
         self._latest = self.deadline + (PATIENCE - 1) * seconds
+        self._paused_at: float | None = None
         self.starved = False
+
+    def pause(self) -> None:
+        """Stops the clock: the process has nothing to do."""
+        self._paused_at = monotonic()
+
+    def go_on(self) -> None:
+        """Ends a pause, if there is one. It takes none of the limit."""
+        if self._paused_at is not None:
+            idle = monotonic() - self._paused_at
+            self.deadline, self._latest = self.deadline + idle, self._latest + idle
+            self._looked_at, self._paused_at = self._looked_at + idle, None
 
     def is_up(self) -> bool:
         """Returns whether the time is up. If not, `deadline` may have moved."""

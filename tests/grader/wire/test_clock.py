@@ -60,6 +60,22 @@ def test_what_computes_and_then_sleeps_gets_the_rest_of_its_limit_once(at):
     assert at[0] == 16.0
 
 
+def test_a_process_that_has_nothing_to_do_is_not_asleep(at):
+    """It computes for 4 seconds, then has nothing to do for 50, then computes again."""
+    worked = [0.0]
+    watched = Clock(10.0, lambda: worked[0])
+    at[0] = worked[0] = 4.0
+    watched.pause()
+    at[0] = 54.0
+    watched.go_on()
+    assert watched.deadline == 60.0
+    while not watched.is_up():
+        worked[0] += (watched.deadline - at[0]) / 2  # on a busy machine
+        at[0] = watched.deadline
+    assert worked[0] == pytest.approx(10.0, rel=0.06)
+    watched.go_on()  # it is not paused
+
+
 def graded(tail: str, share: float) -> tuple[Report, float]:
     """A right file with something more at its end, and how long it took, on a machine that runs it a share of the
     time."""
