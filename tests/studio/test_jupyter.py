@@ -105,6 +105,7 @@ def test_a_learner_behind_a_login(jupyter: Jupyter, browser: Browser):
     assert jupyter.file.read_text() == WRONG
     for studio in jupyter.studios():
         studio.kill()
+    expect(page.locator("#offline")).to_be_visible()
     expect(page.locator("#offline")).to_contain_text("Open it again from Jupyter's launcher")
     expect(page.locator("#offline")).to_be_hidden()  # Jupyter has started it again, and the page has the new secrets
     page.locator("#editor .cm-content").fill("mine = 1")
