@@ -7,6 +7,7 @@ PATIENCE = 10.0  # times the limit, for a worker that computes whenever the mach
 # Of the time spent computing: what computes less waits for itself. With the lowest priority, beside three programs of
 # normal priority, a worker gets 0.005.
 ASLEEP = 0.004
+LOOKING = 0.03  # seconds, which a process that sleeps needs for the looks at its own time
 LEAST_LOOK = 0.5  # seconds, in which the computing time can be measured that precisely
 NEARLY = 0.05  # of the limit: with less than that left, the time is up
 
@@ -44,7 +45,7 @@ class Clock:
         if now < self.deadline:
             return False
         used, elapsed = self._used(), now - self._looked_at
-        asleep = elapsed >= LEAST_LOOK and used - self._seen < ASLEEP * elapsed
+        asleep = elapsed >= LEAST_LOOK and used - self._seen < max(ASLEEP * elapsed, LOOKING)
         left = min(self.seconds - used, self._latest - now)
         if asleep or left < NEARLY * self.seconds:
             self.starved = not asleep and used < self.seconds / 2

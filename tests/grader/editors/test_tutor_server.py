@@ -176,7 +176,7 @@ def test_the_program_speaks_to_a_client_by_standard_input_and_output(space: Work
     async def ask() -> None:
         async with client_of(program) as client:
             assert client.instructions is not None
-            assert "So you are their tutor here" in client.instructions
+            assert "So you are their tutor here" in " ".join(client.instructions.split())
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert set(tools) == {
                 "list_problems", "read_page", "grade", "next_hint", "explain_check", "play", "cost", "progress",
