@@ -204,7 +204,12 @@ class Examiner:
         """Returns the outcome of a request to the witness."""
         witness = self._sound_witness()
         outcome = witness.run(frame)
-        return Outcome(failure=_of_program(outcome.failure)) if outcome.failure and witness.ended else outcome
+        if not (outcome.failure and witness.ended):
+            return outcome
+        failure = _of_program(outcome.failure)
+        if failure.kind == "timeout":
+            self.worker.ended = failure  # the time is that of all programs together
+        return Outcome(failure=failure)
 
     def _sound_witness(self) -> Session:
         """Returns the witness. Replaces one that has ended."""
