@@ -55,7 +55,7 @@ def test_nothing_names_a_learner_who_is_deleted(
     wait_until(lambda: len(platform.sent) == 2)
     for user in ("Ada", "bob"):
         teacher.send("extend", learner=user, problems="01", time="2 days", because="ill")
-    assert "stop it first" in forget(hub, "ada").output, "the service runs"
+    assert "stop it first" in forget(hub, "ada").stderr, "the service runs"
     hub.stop()
     hub.of.regrades.mkdir(exist_ok=True)
     (hub.of.regrades / "1.json").write_text('{"learner": "ada", "problem": "p01", "by": "teacher", "because": "why"}')
@@ -71,7 +71,7 @@ def test_nothing_names_a_learner_who_is_deleted(
     with closing(Database(hub.of.lti / DATABASE)) as database:
         assert Enrollments(database).enrolled() == ["bob"]
     assert [path.parts[-4] for path in hub.of.hand_ins.glob("*/*/*/*.py")] == ["bob"]
-    assert forget(hub, "ada").output.endswith("has no learner 'ada'; name one as in hand-ins/.\n")
+    assert forget(hub, "ada").stderr.endswith("has no learner 'ada'; name one as in hand-ins/.\n")
     without_batches.setattr(sys, "executable", "/bin/false")
     hub.start()
     assert [one.learner for one in hub.app.state.service.inbox.all()] == ["bob"]
