@@ -88,7 +88,8 @@ def layer(sizes: Mapping[str, int], rng: Any, bias: Any = None) -> dict[str, Any
 def crowded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Every token chooses the same k experts, because their bias is larger. Nobody chooses the others.
 
-    One of the k has a bias that is larger than any score. Another one has a sum below -1, and is chosen all the same.
+    One of the k has a bias that is larger than any score. For another, score plus bias is below -1, and it is still
+    among the k largest.
     """
     import numpy as np
 

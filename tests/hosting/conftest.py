@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -240,3 +240,14 @@ def teacher(hub: Hub) -> Teacher:
     browser = Teacher(hub)
     assert browser.sign_in("teacher") == 302
     return browser
+
+
+@contextmanager
+def class_of_a_course(folder: Path, platform: LearningPlatform) -> Iterator[Hub]:
+    """A class that runs, to which ada and bob came from their course on the platform."""
+    hub = Hub(folder, platform)
+    hub.of.folder.mkdir()
+    hub.claims = {user: platform.claims(user, "n") for user in ("ada", "bob")}
+    hub.start()
+    yield hub
+    hub.stop()

@@ -15,7 +15,7 @@ from hosting.lti.database import Database
 from hosting.lti.enrollments import Enrollments
 from hosting.lti.tool import DATABASE, KEY
 from tests.conftest import cli_runner
-from tests.hosting.conftest import Hub, Teacher, grade, hand_in, wait_until
+from tests.hosting.conftest import Hub, Teacher, class_of_a_course, grade, hand_in, wait_until
 from tests.hosting.lti.platform import LearningPlatform
 
 pytestmark = pytest.mark.fast
@@ -25,12 +25,8 @@ Spaces = Callable[[str], Workspace]
 @pytest.fixture
 def hub(tmp_path: Path, platform: LearningPlatform) -> Iterator[Hub]:
     """A class with a platform, to which ada and bob came from their course."""
-    hub = Hub(tmp_path / "class", platform)
-    hub.of.folder.mkdir()
-    hub.claims = {user: platform.claims(user, "n") for user in ("ada", "bob")}
-    hub.start()
-    yield hub
-    hub.stop()
+    with class_of_a_course(tmp_path / "class", platform) as hub:
+        yield hub
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from grader.batch import marks as batch_marks
 from grader.course.workspace import Workspace
 from hosting.lti import claims as names
 from hosting.lti import outbox
-from tests.hosting.conftest import Hub, Teacher, grade, gradebook, hand_in, wait_until
+from tests.hosting.conftest import Hub, Teacher, class_of_a_course, grade, gradebook, hand_in, wait_until
 from tests.hosting.lti.platform import LearningPlatform
 
 pytestmark = pytest.mark.fast
@@ -24,12 +24,8 @@ def hub(tmp_path: Path, platform: LearningPlatform, monkeypatch: pytest.MonkeyPa
     """A class whose gradings are what `grade` stores, and to which ada and bob came from their course."""
     monkeypatch.setattr(sys, "executable", "/bin/false")
     monkeypatch.setattr(outbox, "_SOONEST", 0.05)
-    hub = Hub(tmp_path / "class", platform)
-    hub.of.folder.mkdir()
-    hub.claims = {user: platform.claims(user, "n") for user in ("ada", "bob")}
-    hub.start()
-    yield hub
-    hub.stop()
+    with class_of_a_course(tmp_path / "class", platform) as hub:
+        yield hub
 
 
 @pytest.fixture
