@@ -20,7 +20,8 @@ from hosting import decisions
 from hosting.class_folder import ClassFolder
 from hosting.inbox import Inbox
 
-AGAIN = 60.0  # seconds until the next look: for what could not be graded, and for deadlines that somebody has edited
+AGAIN = 60.0  # seconds until the next look, also for deadlines that somebody has edited
+SOON = 2.0  # seconds until the next look after one failure, such as the batch of a killed service that still runs
 _SUBMISSIONS = ".batch"  # in the folder of the class: what the batch that runs gets
 _END = 20.0  # seconds in which a batch ends when it is asked to
 _log = logging.getLogger(__name__)
@@ -47,19 +48,25 @@ class Grading:
         self._woken.set()
 
     async def run(self) -> None:
-        """Grades until it is cancelled, which ends a batch with what it has graded."""
+        """Grades until it is cancelled, which ends a batch with what it has graded.
+
+        After a failure the next look comes soon; after each further one in a row, in twice the time.
+        """
+        failures = 0
         while True:
             self._woken.clear()
+            failures += 1
             try:
-                if work := await asyncio.to_thread(self._work):
-                    await self._batch(work)
+                if not (work := await asyncio.to_thread(self._work)) or await self._batch(work):
+                    failures = 0
             except CommandError as error:
                 _log.error("the gradings wait: %s", error)
             except Exception:  # whatever it is, what is handed in later is graded
                 _log.exception("the gradings wait")
             self._then()
+            pause = min(AGAIN, SOON * 2 ** (failures - 1)) if failures else AGAIN
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), AGAIN)
+                await asyncio.wait_for(self._woken.wait(), pause)
 
     def waiting(self) -> list[HandIn]:
         """Returns the attempts without a result. No two attempts have the same time."""
@@ -88,7 +95,8 @@ class Grading:
         rules = self._of.rules()
         return marks.of_rules(rules if self._of.deadlines.is_file() else None, best=rules.policy.best)
 
-    async def _batch(self, waiting: Sequence[HandIn]) -> None:
+    async def _batch(self, waiting: Sequence[HandIn]) -> bool:
+        """Runs a batch. Returns whether it ended well."""
         submissions, rules = self._of.folder / _SUBMISSIONS, self._rules()
         self._is_asked = False
         shutil.rmtree(submissions, ignore_errors=True)  # of a service that was killed
@@ -112,6 +120,7 @@ class Grading:
             _log.error("`grade batch` ended with exit code %d; %s says why", code, self._of.log)
         else:
             self._counted_by = rules
+        return not code
 
     def _command(self, submissions: Path, waiting: Sequence[HandIn]) -> list[str]:
         of = self._of
