@@ -15,6 +15,7 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 _WORDS = {word: number for number, word in enumerate(_SMALL)} | {word: 10 * n for n, word in enumerate(_TENS, 2)}
 _PARTS = {"tenth": 10, "hundredth": 100, "thousandth": 1000}
 _MARKS = str.maketrans("", "", "\\*_`{}$")  # of Markdown and LaTeX, in `0{,}35`, `3\%` and `0.**35**`
+_FRACTION = re.compile(r"\\[dt]?frac *\{ *(\d+) *\} *\{ *(\d+) *\}")
 _WORD = re.compile(rf"\b({'|'.join(_WORDS)})\b", re.IGNORECASE)
 _POINT = re.compile(r"(\d+)\s+point\s+(\d+)", re.IGNORECASE)
 _PART = re.compile(rf"\b(an?|\d+)[\s-]+({'|'.join(_PARTS)})s?\b", re.IGNORECASE)
@@ -67,7 +68,7 @@ def results(report: str, said: str, settings: Mapping[str, Any]) -> Iterator[Typ
 
 def _plain(text: str) -> str:
     """Returns a text with digits for words, and without marks. It has the same lines."""
-    text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_MARKS)
+    text = _FRACTION.sub(r"\1/\2", unicodedata.normalize("NFKC", html.unescape(text))).translate(_MARKS)
     text = _WORD.sub(lambda word: str(_WORDS[word[0].lower()]), text)
     text = _POINT.sub(lambda point: f"{point[1]}.{point[2]}{_space(point)}", text)
     return _PART.sub(lambda part: f"{_value(part):g}{_space(part)}", text)
