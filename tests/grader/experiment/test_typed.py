@@ -22,16 +22,17 @@ RESULTS = (
     "-0.35", "0,35", ".35", "0.350", "3e-2", "3 %", "3%", "3 percent", "three per cent", "35‰",
     "a loss of 2,731", "1.73,1.75,1.71", "zero point three five", "five hundredths", "a thousandth", "35 thousandths",
     "half a nat", "a quarter of a nat", "1 nat", "0 nats", "two nats", "½ nat", "1/20 of a nat",
-    "$-0.35$", "$0{,}35$", r"$3\%$", r"$3\times10^{-2}$", r"$\frac{7}{20}$ nats", "3·10⁻²", "0.**35**", "`0.35`", "0&#46;35", "０．３５",
-    "```\n0.35\n```", "<!-- 0.35 -->", "lower by\nfive\nhundredths", "0.1", "weight decay\n\n0.1", "{{difference}}35.1",
+    "$-0.35$", "$0{,}35$", r"$3\%$", r"$3\times10^{-2}$", r"$\frac{7}{20}$ nats", "3·10⁻²", "0.**35**",
+    "`0.35`", "0&#46;35", "０．３５", "```\n0.35\n```", "<!-- 0.35 -->", "lower by\nfive\nhundredths", "0.1",
+    "weight decay\n\n0.1", "{{difference}}35.1",
 )  # fmt: skip
 DESIGN = (
-    "3 seeds", "200 steps of 16 rows", "three of four seeds", "3/4 of the runs", r"$\frac{3}{4}$ of the runs", "seeds 1,2,3", "8 runs",
-    "0.02", "0.020", "0,02", "2e-2", "two hundredths", "-0.25 to 0.0", "0.07", "0.2", "0.01 and 0.02", "beta2=0.9",
-    "weight decay of 0.1", "`weight_decay = 0.1`", "a vocab_size of 2,048", "a base of 15,000", "70 %", "a half",
-    "an 80% interval", r"a 95\% interval", "$n = 4$", "baseline-0.01-2", "width 64", "at this point one",
-    "2026-11-29", "29.11.2026", "29/11/2026", "15:53", "Python 3.11", "JAX 0.12.1", "section 5.1", "arXiv 2309.14322",
-    "https://example.org/1.5", "1. First", "naturally", "the loss in nats per token",
+    "3 seeds", "200 steps of 16 rows", "three of four seeds", "3/4 of the runs", r"$\frac{3}{4}$ of the runs",
+    "seeds 1,2,3", "8 runs", "0.02", "0.020", "0,02", "2e-2", "two hundredths", "-0.25 to 0.0", "0.07", "0.2",
+    "beta2=0.9", "weight decay of 0.1", "`weight_decay = 0.1`", "a vocab_size of 2,048", "a base of 15,000", "70 %",
+    "0.01 and 0.02", "a half", "an 80% interval", r"a 95\% interval", "$n = 4$", "baseline-0.01-2", "width 64",
+    "at this point one", "2026-11-29", "29.11.2026", "29/11/2026", "15:53", "Python 3.11", "JAX 0.12.1", "section 5.1",
+    "arXiv 2309.14322", "https://example.org/1.5", "1. First", "naturally", "the loss in nats per token",
 )  # fmt: skip
 
 
