@@ -61,7 +61,7 @@ async function save() {
   else if (status === 409) resolve(body);
   else changed();
   if (changedMeanwhile) onFile({});
-  if (status !== 200 && status !== 409) $("saved").textContent = status ? body.error : "unsaved: the studio does not answer";
+  if (status && status !== 200 && status !== 409) $("saved").textContent = body.error;
   if (again && isUnsaved()) save();
   again = false;
 }

@@ -80,8 +80,9 @@ class Hub:
             home.mkdir(parents=True)
             os.chown(home, uid, uid)
             home.chmod(0o700)
-            accounts[0] += f"{name}:x:{uid}:{uid}::{home}:/bin/sh\n"
-            accounts[1] += f"{name}:x:{uid}:\n"
+            # Before the accounts of the machine, which may have an ada of its own: the first line counts.
+            accounts[0] = f"{name}:x:{uid}:{uid}::{home}:/bin/sh\n{accounts[0]}"
+            accounts[1] = f"{name}:x:{uid}:\n{accounts[1]}"
         for file, text in zip(("passwd", "group"), accounts, strict=True):
             (folder / file).write_text(text)
         config = (config + PORTS).replace("HUB_PORT", str(free_port())).replace("API_PORT", str(free_port()))

@@ -219,9 +219,10 @@ def test_what_was_typed_survives_a_reload_and_a_restart(problem: Page, studio: S
     studio.stop()
     expect(page.locator("#offline")).to_be_visible()
     page.get_by_role("button", name="Save and grade").click()
-    expect(page.locator("#saved")).to_contain_text("does not answer")
+    expect(page.locator("#saved")).to_have_text("unsaved")
     studio.start()
     expect(page.locator("#offline")).to_be_hidden()
+    expect(page.locator("#saved")).to_have_text("unsaved")
     page.get_by_role("button", name="Save and grade").click()
     expect(page.locator("#saved")).to_have_text("saved")  # the studio has graded the file before, when it started
     graded(page, "PASS")
