@@ -26,7 +26,9 @@ _AS_IN_TEX = (
     # without one, and from a number before it.
     (re.compile(r"<mo>([a-z]{2,})</mo>"), r"<mi>\1</mi>"),
     (
-        re.compile(r"(<msub><mi>[a-z]{2,}</mi><mn>\d+</mn></msub>|(?<!<msub>)<mi>[a-z]{2,}</mi>)(?=<(?:mi|mtext|msub)>)"),
+        re.compile(
+            r"(<msub><mi>[a-z]{2,}</mi><mn>\d+</mn></msub>|(?<!<msub>)<mi>[a-z]{2,}</mi>)(?=<(?:mi|mtext|msub)>)"
+        ),
         rf"\1{_THIN_SPACE}",
     ),
     (re.compile(r"(</mn>)(?=<mi>[a-z]{2,}</mi>)"), rf"\1{_THIN_SPACE}"),

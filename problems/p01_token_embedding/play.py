@@ -33,8 +33,8 @@ def play(module: LearnerModule) -> Exhibits:
             alike,
             similarity(arrays["embed.embedding"]),
             same="All words have the same vector, so your module does not tell the model which word it reads.",
-            right="Nobody told the model that these belong together. It moved their rows toward each other, because the "
-            "same words come before and after them.",
+            right="Nobody told the model that these belong together. It moved their rows toward each other, because "
+            "the same words come before and after them.",
         ),
     )
 
@@ -50,8 +50,8 @@ def play(module: LearnerModule) -> Exhibits:
         said(
             alike,
             similarity(arrays["pos_embed"]),
-            same="The vectors are all the same: your module tells the model nothing about where a word stands. To it, a "
-            "story is a bag of words.",
+            same="The vectors are all the same: your module tells the model nothing about where a word stands. To it, "
+            "a story is a bag of words.",
             right="Neighbors are alike and distant positions are not, so the model can tell where in a story a word "
             "stands.",
         ),
