@@ -203,6 +203,10 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "06", "self.ln_f(x_TD)", "x_TD",
         lambda exhibits: exhibits[2].bars[0].value > exhibits[2].bars[0].other + 0.2,
     ),
+    "logits of NaN": (
+        "06", "return self.ln_f(x_TD) @", "return jnp.nan * self.ln_f(x_TD) @",
+        lambda exhibits: all("The story ends here" in each.caption for each in exhibits[:2]),
+    ),
     "no residual": (
         "05", "x = x + self.attn", "x = self.attn",
         lambda exhibits: no_sense(exhibits[2]) and "differ from those of the trained model" in exhibits[0].caption,
