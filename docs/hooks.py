@@ -6,7 +6,6 @@ import html
 import re
 from typing import Any
 
-from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 from grader.course import catalog, glossary, models, page, sources
@@ -14,6 +13,7 @@ from grader.course.page import FORMULAS
 from grader.course.selection import selected
 from grader.paths import ROOT
 from grader.problem import Problem
+from grader.report.markdown_html import mathml
 
 # The home page lists the documents: a heading of level 2 for each kind, and below it lines `- [Title](file.md): what it
 # is`.
@@ -125,7 +125,7 @@ def on_page_markdown(markdown: str, *, page: Any, files: Files, **_: Any) -> str
     there."""
 
     def formula(match: re.Match[str]) -> str:
-        return "\n".join(f"<p>{convert(line, display='block')}</p>" for line in match[1].strip().splitlines())
+        return "\n".join(f"<p>{mathml(line)}</p>" for line in match[1].strip().splitlines())
 
     if page.file.src_uri == "index.md":
         markdown = _without_missing(markdown, files)

@@ -45,6 +45,11 @@ def predict(folder: str | None, word: str, again: bool) -> None:
         )
     for question in left:
         _ask(problem, space, question)
+    if not space.standing(problem).passed:
+        terminal.echo(
+            f"Next: read on with `grade show {problem.label}`, fill in {space.file(problem)}, grade it with `grade "
+            f"problem {problem.label}`."
+        )
 
 
 def _ask(problem: Problem, space: Workspace, question: Prediction) -> None:

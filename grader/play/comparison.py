@@ -35,8 +35,8 @@ def compared(own: Sequence[Exhibit], right: Sequence[Exhibit]) -> str:
     found = [(title, worst) for title, worst in differences if worst.size > SAME]
     if not found:
         return (
-            "The play of a right file shows the same numbers. If your file fails, its mistake does not show at "
-            "this size; the verdict names a case in which it does."
+            "The play of a right file shows the same numbers. If your file fails, its mistake does not show here; the "
+            "verdict names a case in which it does."
         )
     title, worst = max(found, key=lambda each: each[1].size)
     hardly = "" if worst.size > FAINT else f", but by {worst.size:.1%} at most: at this size, the mistake hardly shows"

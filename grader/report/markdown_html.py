@@ -1,5 +1,6 @@
 """Markdown of the course as HTML: formulas as MathML, highlighted code, drawings."""
 
+import re
 from collections.abc import MutableMapping, Sequence
 from html import escape
 from pathlib import Path
@@ -17,12 +18,37 @@ from pygments.lexers import PythonConsoleLexer, PythonLexer
 from grader.course import page
 from grader.problem import Problem
 
+_THIN_SPACE = '<mspace width="0.167em" />'
+# Where the converter's MathML is not what TeX shows: each pattern, and what stands in its place.
+_AS_IN_TEX = (
+    (re.compile(r"\\_"), "_"),
+    # The name of a function is no operator: it touches its parenthesis. A thin space separates it from an argument
+    # without one, and from a number before it.
+    (re.compile(r"<mo>([a-z]{2,})</mo>"), r"<mi>\1</mi>"),
+    (
+        re.compile(
+            r"(<msub><mi>[a-z]{2,}</mi><mn>\d+</mn></msub>|(?<!<msub>)<mi>[a-z]{2,}</mi>)(?=<(?:mi|mtext|msub)>)"
+        ),
+        rf"\1{_THIN_SPACE}",
+    ),
+    (re.compile(r"(</mn>)(?=<mi>[a-z]{2,}</mi>)"), rf"\1{_THIN_SPACE}"),
+    # A minus sign after an equals sign, a comma or an opening parenthesis touches its number.
+    (re.compile(r"(<mo[^>]*>&#x000(?:3D|28|2C);</mo>)<mo>(&#x02212;</mo>)"), r'\1<mo form="prefix">\2'),
+)
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")  # of a problem's page
 
 
 def to_html(text: str) -> str:
     """Returns the HTML of a text that the course wrote. Its HTML is kept, so it must not be a learner's."""
     return str(_MARKDOWN.render(text))
+
+
+def mathml(latex: str) -> str:
+    """Returns a formula of LaTeX as MathML, with the spaces of TeX."""
+    formula = convert(latex, display="block")
+    for pattern, shown in _AS_IN_TEX:
+        formula = pattern.sub(shown, formula)
+    return formula
 
 
 def article(problem: Problem) -> str:
@@ -45,7 +71,7 @@ def _fence(
     token = tokens[index]
     language = token.info.strip()
     if language == "math":
-        formulas = (convert(line, display="block") for line in token.content.strip().splitlines())
+        formulas = (mathml(line) for line in token.content.strip().splitlines())
         return "\n".join(f'<p class="formula" tabindex="0">{formula}</p>' for formula in formulas)
     if language == "python":
         lexer = PythonConsoleLexer() if token.content.startswith(">>>") else PythonLexer()

@@ -19,9 +19,12 @@ _SHOWN = 120  # numbers; a larger array is abbreviated
 _TINY = 1e-12  # a number below it is meant to be tiny, and must not look like 0
 
 
-def render(report: Report, width: int = PLAIN, *, advises: bool = True, play: str = "", fix: bool | str = "") -> str:
+def render(
+    report: Report, width: int = PLAIN, *, advises: bool = True, play: str = "", see: str = "", fix: bool | str = ""
+) -> str:
     """Returns the whole report in lines of at most `width` columns, with ANSI colors. `play` is the command that plays
-    the file, `grade play NN` unless given.
+    the file, `grade play NN` unless given. `see` is a sentence on how to see it at work after a failure, instead of the
+    one that names that command.
 
     How to mend a misconception is told if `fix` is true. A text is a sentence on how to ask for it, instead of the one
     that names `grade problem NN --fix`; false leaves it out.
@@ -30,7 +33,8 @@ def render(report: Report, width: int = PLAIN, *, advises: bool = True, play: st
     terminal, or takes none.
     """
     play = play or f"grade play {report.problem.label}"
-    lines = list(_lines(report, width, play, fix=fix))
+    see = see or f"See what your code does now: `{play}`."
+    lines = list(_lines(report, width, play, see=see, fix=fix))
     return "\n".join([*lines, "", *wrap(f"Next: {next_step(report, play)}", width)] if advises else lines)
 
 
@@ -39,7 +43,7 @@ def render_check(result: CheckResult, width: int = PLAIN) -> str:
     return "\n".join(_check(width, result, result.message))
 
 
-def _lines(report: Report, width: int, play: str, *, fix: bool | str) -> Iterator[str]:
+def _lines(report: Report, width: int, play: str, *, see: str, fix: bool | str) -> Iterator[str]:
     problem = report.problem
     verdict = click.style(report.verdict, fg=_COLORS.get(report.verdict, "red"), bold=True)
     subject, score = (
@@ -65,7 +69,7 @@ def _lines(report: Report, width: int, play: str, *, fix: bool | str) -> Iterato
     if report.earlier:
         yield from _earlier(width, report.earlier)
     if failed and report.verdict is not Verdict.NOT_ATTEMPTED:
-        yield from _first_failure(width, report, failed, play, fix=fix)
+        yield from _first_failure(width, report, failed, play, see=see, fix=fix)
     if report.verdict is not Verdict.NOT_ATTEMPTED:
         if report.eager_stdout.strip():
             yield from _printed("In an eager run of this case, it printed:", report.eager_stdout, width, 20)
@@ -99,7 +103,9 @@ def _earlier(width: int, report: Report) -> Iterator[str]:
         yield from wrap(f"Likely cause: {report.misconception.name}. {report.misconception.says}", width, 2)
 
 
-def _first_failure(width: int, report: Report, failed: CheckResult, play: str, *, fix: bool | str) -> Iterator[str]:
+def _first_failure(
+    width: int, report: Report, failed: CheckResult, play: str, *, see: str, fix: bool | str
+) -> Iterator[str]:
     mismatch, case = failed.mismatch, failed.case
     if report.frames:
         yield from ["", "Your code, where it stopped:", *(f"  {line}" for line in report.frames.splitlines())]
@@ -119,7 +125,7 @@ def _first_failure(width: int, report: Report, failed: CheckResult, play: str, *
             asking = fix or f"To read how to mend it, which counts as a hint: `{graded} --fix`."
             yield from wrap(report.misconception.fix if fix is True else str(asking), width, 2)
         if report.can_play:
-            yield from wrap(f"See what your code does now: `{play}`.", width, 2)
+            yield from wrap(see, width, 2)
     elif report.fault:
         yield from ["", *wrap(report.fault, width)]
     elif failed.advice:

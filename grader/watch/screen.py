@@ -104,7 +104,7 @@ class Screen:
         return [
             *ending,
             *([""] if ending else []),
-            *texts.verdict(self.session.state, columns, mends="f" in self.session.keys),
+            *texts.verdict(self.session.state, columns, self.session.keys),
             *(texts.first_exhibit(self.session.state, self.session.played, columns) if self._plays else []),
         ]
 

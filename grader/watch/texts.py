@@ -1,6 +1,6 @@
 """The texts of watch mode, as lines with ANSI styles: for the screen and for terminals that only print."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import click
 
@@ -9,7 +9,7 @@ from commandline.terminal import NARROWEST, WIDEST, wrap
 from grader.course import catalog, page
 from grader.course.workspace import Workspace
 from grader.exhibits import Exhibit
-from grader.judge.verdict import Verdict
+from grader.judge.verdict import Report, Verdict
 from grader.problem import Problem
 from grader.report import exhibits_terminal
 from grader.report import terminal as report_terminal
@@ -45,20 +45,24 @@ def status(state: State, width: int) -> str:
 
 
 MEND = "Press f to read how to mend it, which counts as a hint."
+SEE = "Press v to see what your code does now."
 
 
-def verdict(state: State, width: int, *, mends: bool) -> list[str]:
-    """Returns the last verdict; above it, while the next one is computed, its checks up to now.
+def with_keys(report: Report, width: int, keys: Collection[str], *, advises: bool = True, fix: bool = False) -> str:
+    """Returns a report that names the keys that a session offers: to read how to mend a misconception, unless `fix`
+    tells it, and to see the file at work."""
+    see = SEE if "v" in keys else ""
+    asking = MEND if "f" in keys else False
+    return report_terminal.render(report, width, advises=advises, see=see, fix=fix or asking)
 
-    `mends` says whether the learner can ask how to mend it.
-    """
+
+def verdict(state: State, width: int, keys: Collection[str]) -> list[str]:
+    """Returns the last verdict; above it, while the next one is computed, its checks up to now. `keys` are those that
+    the session offers."""
     width = report_width(width)
     if state.error:
         return wrap(state.error, width)
-    fix = state.fix or (MEND if mends else False)
-    former = (
-        report_terminal.render(state.report, width, advises=False, fix=fix).splitlines()[2:] if state.report else []
-    )
+    former = with_keys(state.report, width, keys, advises=False, fix=state.fix).splitlines()[2:] if state.report else []
     if not state.grading:
         return former
     lines = [line for result in state.checks for line in report_terminal.render_check(result, width).splitlines()]

@@ -17,7 +17,6 @@ from commandline.errors import CommandError
 from grader.course import page
 from grader.course.vscode import BEGINS, ENDS
 from grader.report import findings
-from grader.report import terminal as report_terminal
 from grader.watch import texts
 from grader.watch.watch_play import Shown
 from grader.watch.watch_session import State, WatchSession
@@ -63,8 +62,7 @@ class Printed:
             if state.grading and not under_way:
                 self._print("", f"{BEGINS} {self.session.file.name}")
             if state.report and not state.grading and state.report is not (last.report if last else None):
-                fix = texts.MEND if "f" in self.session.keys else False
-                self._print("", report_terminal.render(state.report, terminal.width(), fix=fix))
+                self._print("", texts.with_keys(state.report, terminal.width(), self.session.keys))
                 self._say(*self.session.ending())
                 self._print("", *findings.lines(state.report, self.session.file))
             if state.error and not (last and last.error == state.error):

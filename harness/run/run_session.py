@@ -14,7 +14,7 @@ import numpy as np
 import tiktoken
 from jax.sharding import Mesh
 
-from commandline.invocation import as_typed
+from commandline.terminal import fitted
 from harness.config import HUGGING_FACE, Config, ReportConfig
 from harness.data.batches import Rows, check_data, make_windows, validation_batches, windows_of
 from harness.data.dialogues import Messages, Template, open_template, template_of
@@ -405,9 +405,10 @@ def sample_text(session: Session, model: Any) -> str:
 
 
 def log_to_stderr(sentence: str) -> None:
-    """Prints a sentence to stderr, from the first process only, with commands as the reader can type them."""
+    """Prints a sentence to stderr, from the first process only: wrapped on a terminal, with commands as the reader can
+    type them."""
     if jax.process_index() == 0:
-        print(as_typed(sentence), file=sys.stderr, flush=True)
+        print(fitted(sentence, sys.stderr), file=sys.stderr, flush=True)
 
 
 def ignore(sentence: str) -> None:

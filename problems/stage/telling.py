@@ -20,6 +20,7 @@ LIKELIEST = 4  # tokens that are named in place of each
 SURPRISE = "bits of surprise"
 SAME = 1e-3  # a difference of probabilities that rounding does not explain
 SENSE = 1.5  # bits of surprise a token, below which a text is a story to the trained model
+BROKE_OFF = "The story ends here: the probabilities of the next token are not numbers, so none can be chosen."
 DEFAULT = Sampling(temperature=0.7, top_p=0.95)
 
 
@@ -107,12 +108,14 @@ def surprise(probability: float) -> float:
 def story(told: Told, title: str, caption: str = "", *, babble: bool = False) -> Story:
     """A told story, in which each token is shaded by how much it surprised the model that wrote it.
 
-    What else a model could have said is left out of a `babble`: by random weights, anything.
+    What else a model could have said is left out of a `babble`: by random weights, anything. Of a story that broke off,
+    only that is said.
     """
     tokens = [Token(token(each)) for each in told.ids[: told.given]]
     for index, each in enumerate(told.ids[told.given :]):
         others = () if babble else likeliest(told.best[index], told.best_ids[index])
         tokens.append(Token(token(each), surprise(told.probabilities[index]), None, others))
+    caption = BROKE_OFF if told.broke_off else caption
     return Story(title, tuple(tokens), caption, given=told.given, meaning=SURPRISE)
 
 
@@ -126,7 +129,7 @@ def judged(told: Told, sense: str, right: nnx.Module | None = None) -> str:
     it was trained, which a piece that is wrong cannot talk into it. `sense` is the sentence of this play for a story
     that does. `right` is the model that a right part makes, if that is known."""
     if told.broke_off:
-        return "The story ends here: the probabilities of the next token are not numbers, so none can be chosen."
+        return BROKE_OFF
     bits = surprise_of(gpt(), told.ids, told.given)
     said = f"The trained model is surprised by {bits:.1f} bits a token; a coin toss surprises by 1."
     apart = np.abs(told.probabilities - probabilities(right, told.ids)[told.given - 1 :]).max() if right else 0.0

@@ -13,6 +13,7 @@ import optax
 from flax import nnx
 from safetensors.numpy import load_file
 
+from commandline.text import printable
 from grader.authoring import BadOutputError
 from harness.data.pocket import stories
 from harness.data.tokenizer import get_tokenizer
@@ -66,10 +67,13 @@ def encode(text: str) -> np.ndarray:
 
 
 def token(token_id: int) -> str:
-    """The text of one token for people: `�` where it is part of a character, and a word for the end of a text."""
+    """The text of one token for people: `�` where it is part of a character, and words for a control character and the
+    end of a text."""
     if token_id == END:
         return "⟨end⟩"
-    return TOKENIZER.decode_single_token_bytes(int(token_id)).decode("utf-8", "replace")
+    code = TOKENIZER.decode_single_token_bytes(int(token_id))
+    text = code.decode("utf-8", "replace")
+    return text if printable(text) == text else f"⟨byte {code[0]}⟩"
 
 
 def held_out(count: int) -> list[np.ndarray]:

@@ -21,7 +21,8 @@ from grader.task import Task
 from studio.studio import Studio
 from studio.view import read_json, render
 
-_LONG_WORD = re.compile(r"(\w{7,})(tion)")
+# Where a word that is longer than a column of the map may be broken.
+_BREAKS = re.compile(r"\b(auto|con)(?=\w{7})|(?<=\w{7})(?=tion)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Node:
     @property
     def title(self) -> str:
         """The problem's title, with soft hyphens in the words that are longer than a column of the map."""
-        return _LONG_WORD.sub("\\1\N{SOFT HYPHEN}\\2", self.problem.title)
+        return _BREAKS.sub("\\1\N{SOFT HYPHEN}", self.problem.title)
 
     @property
     def more(self) -> str:

@@ -181,7 +181,9 @@ function onVerdict(verdict) {
   $("report").innerHTML = verdict.html; // escaped by the studio
   $("report").querySelector(".case h3")?.append(" ", tryButton);
   $("cause").replaceChildren(...$("report").querySelectorAll(":is(.cause, .earlier)")); // what to do stands above the checks
-  $("cause").querySelector(".fix")?.addEventListener("toggle", () => send(`${path}/mend`, "POST", {}), { once: true });
+  const remedy = $("cause").querySelector(".fix");
+  remedy?.querySelector("summary").append(", which counts as a hint");
+  remedy?.addEventListener("toggle", () => send(`${path}/mend`, "POST", {}), { once: true });
   $("verdict").scrollTop = 0;
   $("tab-reference").hidden &&= verdict.verdict !== "PASS";
   showFrames(reason);

@@ -191,9 +191,21 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         "01", " + self.pos_embed[:T]", "",
         lambda exhibits: "bag of words" in exhibits[1].caption and np.ptp(exhibits[1].planes[0].values) == 0,
     ),
+    "vectors of NaN": (
+        "01", "self.embed(token_ids) +", "jnp.nan * self.embed(token_ids) +",
+        lambda exhibits: all("so no cosine is a number" in each.caption for each in exhibits),
+    ),
+    "token 0 is padding": (
+        "01", "self.embed(token_ids) +", "(token_ids != 0)[:, None] * self.embed(token_ids) +",
+        lambda exhibits: "⟨byte 0⟩" in dict(exhibits[0].rows)["she"] and "changes the vectors" in exhibits[0].caption,
+    ),
     "no final norm": (
         "06", "self.ln_f(x_TD)", "x_TD",
         lambda exhibits: exhibits[2].bars[0].value > exhibits[2].bars[0].other + 0.2,
+    ),
+    "logits of NaN": (
+        "06", "return self.ln_f(x_TD) @", "return jnp.nan * self.ln_f(x_TD) @",
+        lambda exhibits: all("The story ends here" in each.caption for each in exhibits[:2]),
     ),
     "no residual": (
         "05", "x = x + self.attn", "x = self.attn",

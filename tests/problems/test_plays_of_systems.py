@@ -138,6 +138,7 @@ PROPERTIES: dict[str, Callable[[Shown], bool]] = {
         and lines(shown[1])["your rule"][-1] < 25
         and "stays as large" in shown[1].caption
         and "the same but for rounding" in shown[2].caption
+        and {row[2] for row in shown[2].rows} == {"rounding"}
     ),
     # These train.
     "19": lambda shown: (
@@ -231,6 +232,10 @@ CONSEQUENCES: dict[str, tuple[str, str, str, Callable[[Shown], bool]]] = {
         lambda shown: "found the gap" in shown[1].caption and "found the gap" not in shown[3].caption,
     ),
     "keys of any length": ("74", "normalized(k)", "k", lambda shown: "grows without end" in shown[1].caption),
+    "a state of NaN": (
+        "74", "written = new - read @ state", "written = new * jnp.nan",
+        lambda shown: "is not a number" in shown[1].caption and "where the text is cut" in shown[2].caption,
+    ),
     "a sum instead of a correction": (
         "74", "written = new - read @ state", "written = new", lambda shown: "no better" in shown[0].caption,
     ),

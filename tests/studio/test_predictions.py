@@ -57,7 +57,7 @@ def test_a_remedy_is_told_on_demand_and_counted(page: Page, studio: Server):
     page.keyboard.press("Control+s")
     graded(page, "FAIL")
     remedy = page.locator("#cause .fix")
-    expect(remedy).to_contain_text("How to mend it")
+    expect(remedy).to_contain_text("How to mend it, which counts as a hint")
     expect(remedy.locator("p")).not_to_be_visible()
     with page.expect_response("**/mend"):
         remedy.locator("summary").click()

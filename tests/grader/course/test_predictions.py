@@ -107,6 +107,7 @@ def test_a_wrong_answer_is_asked_again_and_a_right_one_is_not(tmp_path: Path, mo
     assert f"No: {first.answer}." in said
     assert "Answer with a number" in said
     assert "Right." in said
+    assert said.endswith("grade it with `grade problem 06`.")
     assert Workspace(tmp_path / "attempts").predicted(problem) == {first.id: False, second.id: True}
     asked = answered("predict", "06", typed=f"{first.answer}\n")
     assert second.question.split("\n")[0] not in asked

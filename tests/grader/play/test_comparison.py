@@ -27,7 +27,7 @@ def test_a_play_that_shows_nothing_of_a_mistake_says_so():
     close = dataclasses.replace(BARS, bars=(Bar("after block 1", 2.0, 1.0004),))
     said = compared([*ALL[:3], close, TABLE], ALL)
     assert "shows the same numbers" in said
-    assert "does not show at this size" in said
+    assert "its mistake does not show here" in said
 
 
 def test_a_hunt_begins_with_what_a_picture_shows():

@@ -39,6 +39,7 @@ def test_a_session(tmp_path):
         assert IDEA.fix
         terminal.resize(80, 80)
         terminal.wait_until(lambda screen: "Press f to read how to mend it" in screen and IDEA.fix[:20] not in screen)
+        terminal.wait_for("Press v to see what your code does now.")
         terminal.type("f")
         terminal.wait_until(lambda screen: "Press f to read" not in screen and IDEA.fix[:20] in screen)
         terminal.resize(80, 24)
