@@ -137,7 +137,21 @@ def test_endless_recursion_that_is_slow_is_one():
         namespace["descend"](0)
     assert time.monotonic() - start < 2.0
     failure = failure_from(fields(raised.value, {"mine.py"}))
-    assert failure.sentence().startswith("RecursionError: `descend` calls itself without end (mine.py, line")
+    told = "RecursionError: `descend` calls itself without end, or more deeply than Python allows (mine.py, line"
+    assert failure.sentence().startswith(told)
+
+
+def test_a_text_that_is_nested_too_deeply_for_its_parser_is_no_call_without_end():
+    """The function calls the parser once, and the parser calls itself."""
+    source = "import json\ndef read(text):\n    return json.loads(text)\n"
+    namespace: dict = {}
+    exec(compile(source, "mine.py", "exec"), namespace)
+    with pytest.raises(RecursionError) as raised:
+        namespace["read"]("[" * 200_000)
+    sentence = failure_from(fields(raised.value, {"mine.py"})).sentence()
+    assert "calls itself" not in sentence
+    assert "maximum recursion depth exceeded" in sentence
+    assert "mine.py, line 3" in sentence
 
 
 def test_a_deep_call_that_ends_is_none():
