@@ -1,5 +1,7 @@
 """What a learner is told to do about JAX's own errors, and about a function that calls itself without end."""
 
+import subprocess
+import sys
 import time
 
 import jax
@@ -13,7 +15,7 @@ from grader.wire.clock import Clock
 from grader.worker.exceptions import fields
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.remedies import remedy
-from grader.worker.time_limit import DEEPEST, time_limit
+from grader.worker.time_limit import DEEPEST, computing, time_limit
 from grader.worker.tracing import UntraceableError, trace
 from tests.conftest import ROOT, Grade
 
@@ -139,6 +141,15 @@ def test_endless_recursion_that_is_slow_is_one():
     failure = failure_from(fields(raised.value, {"mine.py"}))
     told = "RecursionError: `descend` calls itself without end, or more deeply than Python allows (mine.py, line"
     assert failure.sentence().startswith(told)
+
+
+def test_a_process_that_waits_for_a_child_computes():
+    """Otherwise a submission whose programs run in children would be asleep on a busy machine, and time out."""
+    before, own = computing(), time.process_time()
+    spin = "import time\nwhile time.process_time() < 0.5:\n    pass"
+    subprocess.run([sys.executable, "-S", "-c", spin], check=True)
+    assert computing() - before >= 0.4
+    assert time.process_time() - own < 0.4
 
 
 def test_a_text_that_is_nested_too_deeply_for_its_parser_is_no_call_without_end():
