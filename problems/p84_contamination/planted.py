@@ -145,6 +145,16 @@ def cut_elsewhere(a: Author, q: list[str], answer: list[str]) -> list[str]:
     return [a.document([word for word in words if word], answer)]
 
 
+def begun(count: int) -> Any:
+    """A question of 25 words, and a document with the first of them."""
+
+    def kind(a: Author) -> Planted:
+        question = a.some(25)
+        return [test(question, a.answer())], [a.document(question[:count])]
+
+    return kind
+
+
 def short(a: Author) -> Planted:
     question, answer = a.some(a.n - 1), a.answer()
     return [test(question, answer)], [a.document(question, answer)]
@@ -220,9 +230,9 @@ GROUPS: Mapping[str, Mapping[str, Callable[[Author], Planted]]] = {
         "begins like many others, and is in a document": opening(leaked=True),
     },
     "just": {
-        "is in a document up to 11 of its 20 words": with_documents(lambda a, q, answer: [a.document(q[:11])]),
-        "is in a document up to 10 of its 20 words": with_documents(lambda a, q, answer: [a.document(q[:10])]),
-        "is in a document up to 12 of its 20 words": with_documents(lambda a, q, answer: [a.document(q[:12])]),
+        "is in a document up to 13 of its 25 words": begun(13),
+        "is in a document up to 14 of its 25 words": begun(14),
+        "is in a document up to 15 of its 25 words": begun(15),
     },
     "answers": {
         "is in a document, with its answer": with_documents(lambda a, q, answer: [a.document(q, answer)]),

@@ -273,8 +273,8 @@ PROBLEM = Problem(
         "copies": group("copies"),
         "forms": Cases(forms, {"n": (3, 4), "reach": (4,)}, draws=2, show=shown),
         "parts": group("parts", draws=3),
-        # 0.55 * 20 is more than 11 in float64, but 11 / 20 is 0.55.
-        "just": Cases(partial(planted, "just"), {"n": (5,), "reach": (6,), "percent": (55,)}, draws=1, show=shown),
+        # 0.56 * 25 is more than 14 in float64, but 14 / 25 is 0.56.
+        "just": Cases(partial(planted, "just"), {"n": (5,), "reach": (6,), "percent": (56,)}, draws=1, show=shown),
         "answers": group("answers", draws=3, percent=75),
         "odd": group("odd"),
         "nothing": Cases(
