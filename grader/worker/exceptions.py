@@ -17,6 +17,7 @@ MAX_MESSAGE = 1000
 
 _MOST_FRAMES = 8
 _LONGEST_LINE = 200  # characters of a line of code
+_RECURSIVE = 20  # times that a call is in the stack of a function that calls itself
 
 # The messages of XLA and the C++ library when an allocation fails.
 _NO_MEMORY = re.compile("RESOURCE_EXHAUSTED|Out of memory|std::bad_alloc")
@@ -53,8 +54,9 @@ def fields(error: BaseException, files: set[str]) -> dict[str, Any]:
     ]
     if kind == "raised" and isinstance(error, RecursionError) and frames:
         # Where the stack ended depends on the machine. The call that repeats does not.
-        (call, _), *_ = Counter(map(tuple, frames)).most_common(1)
-        frames, message = [list(call)], f"`{call[2]}` calls itself without end"
+        (call, times), *_ = Counter(map(tuple, frames)).most_common(1)
+        if times >= _RECURSIVE:  # otherwise a library recurses, such as a parser that was given a deeply nested text
+            frames, message = [list(call)], f"`{call[2]}` calls itself without end, or more deeply than Python allows"
     told = {"kind": kind, "type": type(error).__name__, "message": message, "frames": frames[-_MOST_FRAMES:]}
     return {**told, "remedy": remedy(error) if kind == "raised" else ""}
 

@@ -44,7 +44,7 @@ from grader.worker import exceptions, probes, stablehlo
 from grader.worker.files import packed, remove_folders, unpacked
 from grader.worker.pytrees import BadOutputError, to_leaves
 from grader.worker.subject import Reading, Say, Subject, static
-from grader.worker.time_limit import time_limit
+from grader.worker.time_limit import computing, time_limit
 from grader.worker.tracing import Given, UntraceableError
 from grader.worker.warm_up import warm_up
 from grader.worker.witness import Witness
@@ -183,7 +183,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
     # Freed when a submission runs out of memory, so that this process can still report it: the traceback keeps all that
     # the submission allocated alive. Never written, so it takes no physical memory.
     reserve: list[Any] = []
-    began = process_time()  # this process's own imports are not the submission's time
+    began = computing()  # this process's own imports are not the submission's time
     while True:
         reserve = reserve or [np.empty(16 << 20, np.uint8)]
         try:
@@ -192,7 +192,7 @@ def _serve(sock: socket.socket, runtime: ProblemRuntime, say: Say) -> None:
             return
         try:
             fields, left = request.fields, request.fields["within"]
-            clock = Clock(fields["of"], lambda: process_time() - began, monotonic() + left)
+            clock = Clock(fields["of"], lambda: computing() - began, monotonic() + left)
             with time_limit(left, clock, sources.filenames, fields.get("cpu", math.inf)):
                 answer = state.answer(request)
         except BaseException as error:  # a submission may raise anything, SystemExit included

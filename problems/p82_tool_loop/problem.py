@@ -120,6 +120,7 @@ def _does(does: Mapping[str, Any]) -> str:
     return {
         "sum": "returns a + b as text", "difference": "returns a - b as text",
         "special": "returns what is neither text nor JSON", "next": "returns another text each time",
+        "count": "returns how many arguments it has",
     }[kind]  # fmt: skip
 
 

@@ -45,6 +45,11 @@ def echoes(argument: str) -> Does:
     return {"kind": "echo", "argument": argument}
 
 
+def counts() -> Does:
+    """It takes any arguments and returns how many they are."""
+    return {"kind": "count"}
+
+
 def gives(value: Any) -> Does:
     """It returns this value of JSON."""
     return {"kind": "value", "value": value}
@@ -106,18 +111,27 @@ def shuffled(some: Sequence[str], rng: Any) -> list[str]:
     return [some[place] for place in rng.permutation(len(some))]
 
 
+# Names that a loop may have for its own values, and a tool for its arguments.
+OF_LOOPS = (
+    "tool", "tools", "name", "names", "call", "calls", "function", "func", "fn", "f", "self", "arguments", "args",
+    "kwargs", "parameters", "text", "tokenizer", "handler", "result", "value", "timeout", "key",
+)  # fmt: skip
+
+
 def plain_calls(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """One call or more, of tools that work."""
     tools: Tools = ARITHMETIC | {
         "greet": echoes("name"),
         "say": echoes("text"),
+        "count": counts(),
     }
     calls = sums(rng, sizes["calls"])
     if sizes["calls"] > 1:
         further = f'{CALL}\n  {{"arguments": {{"text": "{B}"}}, "id": 7, "name": "say"}}\n'
         words = [call("greet", name=f"José {A}"), call("say", text="語 🐈"), call("subtract", b=3, a=50), further]
+        words.append(call("count", **dict.fromkeys(OF_LOOPS, 0)))
         calls = shuffled(calls + words, rng)
-    return script([f"I ask {C}. " + "".join(calls)], tools, rng, calls=max(1, len(calls)))
+    return script([f"I ask {C}. " + "".join(calls)], tools, rng, calls=max(1, len(calls)), result=80)
 
 
 def parallel_calls(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -150,6 +164,7 @@ SYNTAX = (
     '```json\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n```',
     '{"name": "add", "arguments": {"a": 1, "b": 2},}',
     '{name: "add", arguments: {a: 1, b: 2}}',
+    '{"name": "add", "arguments": {"a": 1, "b": 2}, "why": "two\nlines"}',
 )
 SHAPES = (
     "[]", '["add", {"a": 1, "b": 2}]', "null", "42", '"add"', "{}", '{"name": "add"}',
@@ -215,7 +230,7 @@ def long_results(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     R = sizes["R"]
     texts = {
         "short": "7" * (R - 1), "fits": "7" * R, "over": "7" * (R + 1), "far": "the end " * (8 * R), "zeros": "000" * R,
-        "letters": "語" * (R + 3), "bytes": "🐈" * (R // 2),
+        "letters": "語" * (R + 3), "bytes": "🐈" * (R // 2), "pieces": "9" * (64 * R), "more": "9" * (64 * R + 1),
     }  # fmt: skip
     tools = {name: says(text) for name, text in texts.items()} | {"raises": raises("ValueError", f"{A} " * R)}
     return script(["".join(map(call, shuffled([*tools], rng)))], tools, rng, result=R)

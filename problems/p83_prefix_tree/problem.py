@@ -121,6 +121,12 @@ def full(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         ("evict", 1), ("insert", "d", text(0, 1, 3)), ("insert", "e", text(*range(2, B - 1))), ("release", "d"),
         ("insert", "f", text(*range(B))), ("release", "e"), ("insert", "f", text(*range(B))), ("release", "f"),
         ("insert", "a", text(*range(B - 1), B)), ("match", text(*range(B))), ("release", "a"), ("evict", B + 1),
+        # An insert without room is no use of what is cached: the block that was used the longest ago stays the same.
+        ("insert", "a", text(0)), ("release", "a"), ("insert", "b", text(1)), ("release", "b"),
+        ("insert", "c", text(2, 3)), ("insert", "d", text(0, *range(3, B + 2))), ("evict", 1), ("release", "c"),
+        # Of the blocks that are free and those that are evicted, the lowest are taken first.
+        ("evict", B), ("insert", "a", text(0)), ("insert", "b", text(*range(1, B - 1))), ("release", "a"),
+        ("insert", "a", text(B, B + 1)), ("release", "b"), ("release", "a"),
     ]  # fmt: skip
     return cached(sizes, [*events, *_random({"insert": 5, "longer": 2, "release": 4}, sizes, rng)])
 

@@ -136,6 +136,25 @@ def one_word_more(a: Author, q: list[str], answer: list[str]) -> list[str]:
     return [a.document(q[: a.length // 2], ["more"], q[a.length // 2 :], answer)]
 
 
+def cut_elsewhere(a: Author, q: list[str], answer: list[str]) -> list[str]:
+    """The same letters, but in each run two words are cut in another place."""
+    words = list(q)
+    for place in range(1, len(q) - 1, a.n):
+        first, second = words[place : place + 2]
+        words[place : place + 2] = (first + second[0], second[1:]) if second[1:] else (first[:-1], first[-1] + second)
+    return [a.document([word for word in words if word], answer)]
+
+
+def begun(count: int) -> Any:
+    """A question of 25 words, and a document with the first of them."""
+
+    def kind(a: Author) -> Planted:
+        question = a.some(25)
+        return [test(question, a.answer())], [a.document(question[:count])]
+
+    return kind
+
+
 def short(a: Author) -> Planted:
     question, answer = a.some(a.n - 1), a.answer()
     return [test(question, answer)], [a.document(question, answer)]
@@ -196,6 +215,7 @@ GROUPS: Mapping[str, Mapping[str, Callable[[Author], Planted]]] = {
         "is in a document backward": with_documents(lambda a, q, answer: [a.document(q[::-1], answer)]),
         "is in a document with every n-th word changed": with_documents(every_run_broken),
         "is in a document with one word changed": with_documents(one_word_changed),
+        "has its letters in a document, cut into other words": with_documents(cut_elsewhere),
         "has one run twice in a document": with_documents(
             lambda a, q, answer: [a.document(q[: a.n], a.some(3), q[: a.n])]
         ),
@@ -208,6 +228,11 @@ GROUPS: Mapping[str, Mapping[str, Callable[[Author], Planted]]] = {
         "shares its first half with another one": shared_beginning,
         "begins like many others": opening(leaked=False),
         "begins like many others, and is in a document": opening(leaked=True),
+    },
+    "just": {
+        "is in a document up to 13 of its 25 words": begun(13),
+        "is in a document up to 14 of its 25 words": begun(14),
+        "is in a document up to 15 of its 25 words": begun(15),
     },
     "answers": {
         "is in a document, with its answer": with_documents(lambda a, q, answer: [a.document(q, answer)]),

@@ -273,6 +273,8 @@ PROBLEM = Problem(
         "copies": group("copies"),
         "forms": Cases(forms, {"n": (3, 4), "reach": (4,)}, draws=2, show=shown),
         "parts": group("parts", draws=3),
+        # 0.56 * 25 is more than 14 in float64, but 14 / 25 is 0.56.
+        "just": Cases(partial(planted, "just"), {"n": (5,), "reach": (6,), "percent": (56,)}, draws=1, show=shown),
         "answers": group("answers", draws=3, percent=75),
         "odd": group("odd"),
         "nothing": Cases(
@@ -300,6 +302,7 @@ PROBLEM = Problem(
         scans("copies in another form", 1, "forms"),
         scans("shares of questions", 2, "parts", "scan.shares"),
         scans("leaked questions", 2, "parts", "scan.leaks"),
+        scans("a share that is just reached", 1, "just"),
         scans("leaked answers", 3, "answers"),
         scans("short questions and missing words", 1, "odd"),
         scans("one test", 1, "nothing"),

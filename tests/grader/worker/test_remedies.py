@@ -1,5 +1,7 @@
 """What a learner is told to do about JAX's own errors, and about a function that calls itself without end."""
 
+import subprocess
+import sys
 import time
 
 import jax
@@ -13,7 +15,7 @@ from grader.wire.clock import Clock
 from grader.worker.exceptions import fields
 from grader.worker.pytrees import BadOutputError, named
 from grader.worker.remedies import remedy
-from grader.worker.time_limit import DEEPEST, time_limit
+from grader.worker.time_limit import DEEPEST, computing, time_limit
 from grader.worker.tracing import UntraceableError, trace
 from tests.conftest import ROOT, Grade
 
@@ -137,7 +139,30 @@ def test_endless_recursion_that_is_slow_is_one():
         namespace["descend"](0)
     assert time.monotonic() - start < 2.0
     failure = failure_from(fields(raised.value, {"mine.py"}))
-    assert failure.sentence().startswith("RecursionError: `descend` calls itself without end (mine.py, line")
+    told = "RecursionError: `descend` calls itself without end, or more deeply than Python allows (mine.py, line"
+    assert failure.sentence().startswith(told)
+
+
+def test_a_process_that_waits_for_a_child_computes():
+    """Otherwise a submission whose programs run in children would be asleep on a busy machine, and time out."""
+    before, own = computing(), time.process_time()
+    spin = "import time\nwhile time.process_time() < 0.5:\n    pass"
+    subprocess.run([sys.executable, "-S", "-c", spin], check=True)
+    assert computing() - before >= 0.4
+    assert time.process_time() - own < 0.4
+
+
+def test_a_text_that_is_nested_too_deeply_for_its_parser_is_no_call_without_end():
+    """The function calls the parser once, and the parser calls itself."""
+    source = "import json\ndef read(text):\n    return json.loads(text)\n"
+    namespace: dict = {}
+    exec(compile(source, "mine.py", "exec"), namespace)
+    with pytest.raises(RecursionError) as raised:
+        namespace["read"]("[" * 200_000)
+    sentence = failure_from(fields(raised.value, {"mine.py"})).sentence()
+    assert "calls itself" not in sentence
+    assert "maximum recursion depth exceeded" in sentence
+    assert "mine.py, line 3" in sentence
 
 
 def test_a_deep_call_that_ends_is_none():
