@@ -136,9 +136,8 @@ def crowded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def two_precisions(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A cache of more bits than the weights where the memory is nearly large enough, and else of fewer."""
-    bits, cache_bits = (8, 16) if sizes["percent"] == 95 else (16, 8)
-    return crowded({**sizes, "bits": bits, "cache_bits": cache_bits}, rng)
+    """A cache of fewer bits than the weights, unless the memory is nearly large enough."""
+    return crowded({**sizes, "cache_bits": 16 if sizes["percent"] == 95 else 8}, rng)
 
 
 def training(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
