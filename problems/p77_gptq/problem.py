@@ -123,7 +123,7 @@ PROBLEM = Problem(
         "packed": Cases(packed, {"D": (10,), "F": (3,), "group": (6, 7)}, draws=1),
         # Larger than the blocks of 128 rows of the authors' program, and a group lies across the border of two.
         "across": Cases(
-            layer, {"D": (150,), "F": (2,), "N": (60,), "bits": (4,), "group": (48,)}, draws=1, show=shapes
+            layer, {"D": (150,), "F": (3,), "N": (60,), "bits": (4,), "group": (126,)}, draws=1, show=shapes
         ),
         "life": Cases(
             layer, {"D": (200,), "F": (8,), "N": (256,), "bits": (4,), "group": (64,)}, draws=1, show=shapes
