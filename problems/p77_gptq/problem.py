@@ -37,10 +37,12 @@ def layer(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def dead(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A feature that is 0 in all rows of X, in the middle of a group, with the largest weights of all."""
+    """A feature that is 0 in all rows of X, in the middle of a group, with the largest weights of all, and one that is
+    nearly 0."""
     values = layer(sizes, rng)
     place = sizes["D"] // 2
     values["X"][:, place] = 0
+    values["X"][:, 1] *= 1e-8
     values["W"][place] *= 3 / abs(values["W"][place])
     return values
 
@@ -119,6 +121,10 @@ PROBLEM = Problem(
         ),
         "codes": Cases(codes, {"D": (6, 4), "F": (3,)}, draws=1),
         "packed": Cases(packed, {"D": (10,), "F": (3,), "group": (6, 7)}, draws=1),
+        # Larger than the blocks of 128 rows of the authors' program, and a group lies across the border of two.
+        "across": Cases(
+            layer, {"D": (150,), "F": (3,), "N": (60,), "bits": (4,), "group": (126,)}, draws=1, show=shapes
+        ),
         "life": Cases(
             layer, {"D": (200,), "F": (8,), "N": (256,), "bits": (4,), "group": (64,)}, draws=1, show=shapes
         ),
@@ -137,6 +143,8 @@ PROBLEM = Problem(
         Check("a dead feature", 2, "quantizing", cases="dead", tolerance=DOUBLE, calls=(GPTQ,)),
         Check("zeros and tiny weights", 1, "quantizing", cases="zeros", tolerance=DOUBLE, calls=(GPTQ,)),
         Check("one of everything", 1, "quantizing", cases="ones", tolerance=DOUBLE, calls=(GPTQ,)),
+        Check("a group across blocks", 1, "quantizing", cases="across", tolerance=DOUBLE, calls=(GPTQ,),
+              advice="A program in blocks of rows must correct all rows of a group before it computes their scale."),
         exact("half a byte for a code", 1, "packing", "packed", cases="codes", calls=(PACK,)),
         Check("restored weights", 2, "restoring", leaves="restored", cases="packed", tolerance=DOUBLE,
               calls=(RESTORE,)),

@@ -91,7 +91,7 @@ def product(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def addition(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    shape = tuple(sizes[name] for name in "MN" if name in sizes)
+    shape = tuple(sizes[name] for name in "MNC")[: sizes["axes"]]
     return {"op": "add", "shape": repr(shape), "bits": sizes["bits"], **device(sizes, rng)}
 
 
@@ -133,6 +133,11 @@ def crowded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     weights = (L * layer + values["vocab_size"] * D) * values["weight_bits"] / 8
     cache = values["batch"] * values["context"] * values["kv_heads"] * K * L * values["cache_bits"] / 4
     return {**values, "memory": short((weights + cache) * sizes["percent"] / 100)}
+
+
+def two_precisions(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A cache of fewer bits than the weights, unless the memory is nearly large enough."""
+    return crowded({**sizes, "cache_bits": 16 if sizes["percent"] == 95 else 8}, rng)
 
 
 def training(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -226,7 +231,11 @@ PROBLEM = Problem(
         "four bits": Cases(
             product, {"M": (3, 1), "C": (5, 512), "N": (7, 640), "bits": (4,), "intensity": (200,)}, draws=2
         ),
-        "additions": Cases(addition, {"M": (3, 900), "N": (5, 70), "bits": (16, 8), "intensity": (150,)}, draws=2),
+        "additions": Cases(
+            addition,
+            {"axes": (3, 1, 2), "M": (3, 900), "N": (5, 70), "C": (7, 2), "bits": (16, 8), "intensity": (150,)},
+            draws=3,
+        ),
         "collectives": Cases(
             collective, {"kind": (0, 1, 2), "devices": (3, 4, 6, 16), "bits": (16, 8), "node": (4, 8)}, draws=8
         ),
@@ -239,7 +248,10 @@ PROBLEM = Problem(
             decoding, {**SMALL, **EXPERTS, "batch": (1, 4, 50), "context": (10, 300), "intensity": (100, 2)}, draws=6
         ),
         "crowded": Cases(
-            crowded, {**SMALL, "batch": (3,), "context": (800,), "percent": (95, 140, 10), "intensity": (100,)}, draws=4
+            two_precisions,
+            {"L": (2, 3), "G": (3, 2), "batch": (3,), "context": (800,), "percent": (95, 105, 140, 10),
+             "intensity": (100,)},
+            draws=4,
         ),
         "crowded experts": Cases(
             crowded,

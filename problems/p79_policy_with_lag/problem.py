@@ -77,10 +77,11 @@ def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def wild(sizes: Mapping[str, int], rng: Any, kind: str = "token") -> dict[str, Any]:
     """Padding with numbers so far apart that the exponential of their difference is infinite. One row is nothing
-    else."""
+    else, and another has such a number between its tokens."""
     import numpy as np
 
     values = rollouts(sizes, rng, kind)
+    values["sampled"][0, values["sampled"][0].argmax() + 1] = False
     values["sampled"][1] = False
     sign = rng.choice([-1, 1], values["new"].shape) * np.float32(1e30)
     for key, factor in {"new": sign, "old": -sign, "sampler": sign, "base": -sign}.items():
@@ -91,6 +92,18 @@ def wild(sizes: Mapping[str, int], rng: Any, kind: str = "token") -> dict[str, A
 def wild_texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """The same, for ratios and weights of whole continuations."""
     return wild(sizes, rng, "sequence")
+
+
+def indifferent(sizes: Mapping[str, int], rng: Any, kind: str = "token") -> dict[str, Any]:
+    """One row whose advantage is 0."""
+    values = rollouts(sizes, rng, kind)
+    values["advantages"][rng.integers(len(values["advantages"]))] = 0
+    return values
+
+
+def indifferent_texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """The same, for ratios and weights of whole continuations."""
+    return indifferent(sizes, rng, "sequence")
 
 
 def empty(sizes: Mapping[str, int], rng: Any, kind: str = "token") -> dict[str, Any]:
@@ -195,6 +208,7 @@ ANYTHING = (
     "Where `sampled` is False, the exponentials overflow. Replace the differences by 0 there *before* the exponential: "
     "a mask after it comes too late, because infinity times 0 is NaN. A row without a sampled token counts nowhere."
 )
+INDIFFERENT = "A text with the advantage 0 has no gain, and still its tokens count in the mean."
 BIASED = (
     "The policy learns, but not what it is paid for: the mean of your gradients is not the gradient of the reward less "
     "`kl_weight` times KL(policy‖base). Compare the weights, and the gradient of the KL term, with the page."
@@ -218,6 +232,8 @@ PROBLEM = Problem(
         "texts": Cases(texts, TEXTS, draws=2),
         "wild": Cases(wild, SIZES, draws=1, covers=("magnitudes",)),
         "wild texts": Cases(wild_texts, TEXTS, draws=1),
+        "indifferent": Cases(indifferent, SIZES, draws=1),
+        "indifferent texts": Cases(indifferent_texts, TEXTS, draws=1),
         "empty": Cases(empty, ONE, draws=1, covers=("one",)),
         "empty texts": Cases(empty_texts, ONE, draws=1),
         "long": Cases(long, {"B": (2,), "T": (211,)}, draws=1),
@@ -235,6 +251,8 @@ PROBLEM = Problem(
         values(LOSS, "long texts", 1, "output", "long"),
         values(LOSS, "padding can hold anything", 1, cases="wild", advice=ANYTHING),
         values(LOSS, "an empty text among others", 1, cases="wild texts", advice=ANYTHING),
+        values(LOSS, "tokens without an advantage", 1, "output", "indifferent", advice=INDIFFERENT),
+        values(LOSS, "a text without an advantage", 1, "output", "indifferent texts", advice=INDIFFERENT),
         values(LOSS, "no sampled token gives 0", 1, cases="empty"),
         values(LOSS, "no text gives 0", 1, cases="empty texts"),
         values(KL, "KL loss", 2, "output"),

@@ -169,7 +169,7 @@ PROBLEM = Problem(
         "samples": Cases(samples, {"n": (5, 8, 12), "P": (3, 4), "k": (2, 3)}, draws=3),
         "edges": Cases(samples, {"n": (6, 9), "P": (2,), "k": (4, 3), "edges": (1,)}, draws=2),
         "one sample": Cases(one_sample, {"P": (1, 2)}, draws=2, covers=("one",)),
-        "many samples": Cases(samples, {"n": (100_000,), "P": (5,), "k": (10, 40_000)}, draws=2),
+        "many samples": Cases(samples, {"n": (100_000,), "P": (2,), "k": (10, 40_000), "edges": (1,)}, draws=2),
         "answers": Cases(answers, {"votes": (3, 4), "unread": (0,)}, draws=2),
         "tied": Cases(tied, {"votes": (2, 3)}, draws=3),
         "unread": Cases(answers, {"votes": (3, 4), "unread": (5, 6)}, draws=2),
