@@ -53,8 +53,8 @@ def repeated(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 OPTIONS = {"entry": RULE, "wrt": ARRAYS}
-# The sum of the logarithms before the end of a chunk reaches 300, where float32 numbers are 3e-5 apart, and so are the exponentials of
-# their differences.
+# Within a chunk, the sum of the logarithms reaches 300, where float32 numbers are 3e-5 apart, and so are the
+# exponentials of their differences.
 STRONG = Tolerance(rtol=1e-3, atol=1e-3)
 # A program that solves the system of each chunk when its turn comes takes three times as many operations as the
 # reference, and position by position, there are twelve times as many.
