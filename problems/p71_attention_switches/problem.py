@@ -45,8 +45,8 @@ def everything(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def without_positions(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A layer that neither rotates nor normalizes, whose positions see only their own chunk, and the window in it."""
-    return activations(sizes, rng, qk_norm=None, rope_base=None, window=sizes["C"] - 1, chunk=sizes["C"])
+    """A layer that normalizes but does not rotate, whose positions see only their own chunk, and the window in it."""
+    return activations(sizes, rng, rope_base=None, window=sizes["C"] - 1, chunk=sizes["C"])
 
 
 def loud(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -163,7 +163,10 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(activations, SHAPE, draws=1),
         "everything": Cases(everything, SHAPE, draws=1),
-        "without positions": Cases(without_positions, {**SHAPE, "G": (1,)}, draws=1, covers=("coprime",)),
+        # A width that is odd, because nothing rotates.
+        "without positions": Cases(
+            without_positions, {**SHAPE, "G": (1,), "K": (5,)}, draws=1, covers=("coprime",)
+        ),
         "loud": Cases(loud, SHAPE, draws=1),
         "window of 512": Cases(
             everything,

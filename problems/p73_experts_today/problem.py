@@ -47,14 +47,15 @@ def far(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def counted(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """How many tokens chose each expert. One has exactly the mean, which is 300.
+    """How many tokens chose each expert. With a `rest` of 0, one has exactly the mean, which is 300. Otherwise the mean
+    is 300 and a fraction, and one has just less and one just more.
 
     E is a power of two, so that a mean in float32 is exact: in a compiled program, 1,500 / 5 is 1,500 times 0.2.
     """
     E = sizes["E"]
     more = rng.integers(-40, 40, E)
-    more[2] = 0
-    more[1] -= more.sum()
+    more[2:4] = 0, sizes["rest"] > 0
+    more[1] -= more.sum() - sizes["rest"]
     rate = round(float(rng.uniform(0.01, 0.09)), 3)
     return {
         "bias": (0.3 * rng.standard_normal(E)).astype("float32"),
@@ -89,14 +90,17 @@ def crowded(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """Every token chooses the same k experts, because their bias is larger. Nobody chooses the others.
 
     One of the k has a bias that is larger than any score. For another, score plus bias is below -1, and it is still
-    among the k largest.
+    among the k largest. All scores of the first token round to 0, so it has chosen k experts with a weight of 0.
     """
     import numpy as np
 
     E, k = sizes["E"], sizes["k"]
     favorites = np.full(E, -5.5)
     favorites[rng.permutation(E)[:k]] = -2.5 + 4 * np.arange(k)
-    return layer(sizes, rng, favorites + 0.1 * rng.standard_normal(E))
+    values = layer(sizes, rng, favorites + 0.1 * rng.standard_normal(E))
+    values["w"][0], values["x"][:, 0], values["x"][0] = 100, 0, 0
+    values["x"][0, 0] = -2
+    return values
 
 
 def uneven(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -167,7 +171,7 @@ PROBLEM = Problem(
         "equal": Cases(equals, {"T": (4,), "D": (3,), "E": (6,), "k": (3,)}, draws=1),
         "far": Cases(far, {"T": (5,), "D": (3,), "E": (5,), "k": (2,)}, draws=1),
         "life": Cases(tokens, {"T": (11,), "D": (2,), "E": (256,), "k": (8,)}, draws=1, show=shapes),
-        "counts": Cases(counted, {"E": (4, 8)}, draws=2),
+        "counts": Cases(counted, {"E": (4, 8), "rest": (0, 1)}, draws=2),
         "counts of life": Cases(counted_in_life, {"E": (256,)}, draws=1, show=shapes),
         "steps": Cases(uneven, {"T": (240,), "D": (8,), "E": (8,), "k": (2,)}, draws=1, show=shapes),
         "layers": Cases(
@@ -212,7 +216,8 @@ PROBLEM = Problem(
         output(MOE, points=1, name="one of everything", cases="ones"),
         Check(
             "nothing dropped", 1, "values", {"entry": MOE}, "output", "crowded",
-            advice="Every choice is computed, also if all tokens choose the same expert.",
+            advice="Every choice is computed and counted, also if all tokens choose the same expert, and also with a "
+            "weight of 0.",
         ),
         Check(
             "every expert for every token", 1, "values", {"entry": MOE}, "output", "every expert",

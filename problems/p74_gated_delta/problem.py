@@ -30,11 +30,17 @@ def text(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def forgetful(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """A few decays so strong that their products round to 0, and their reciprocals to infinity. One key and one query
-    are 0."""
+    are 0, and so is one beta.
+
+    The first chunk ends with the strongest decay. Sums of logarithms that run on behind it lose their digits, and those
+    that begin again do not.
+    """
     values = text(sizes, rng)
     values["log_alpha"][1::3] = -rng.uniform(40, 60, len(values["log_alpha"][1::3]))
     values["log_alpha"][3] = -120
+    values["log_alpha"][sizes["C"] - 1] = -1e7
     values["k"][2] = values["q"][6] = 0
+    values["beta"][5] = 0
     return values
 
 
@@ -47,8 +53,8 @@ def repeated(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 OPTIONS = {"entry": RULE, "wrt": ARRAYS}
-# The sum of the logarithms in a chunk reaches 300, where float32 numbers are 3e-5 apart, and so are the exponentials of
-# their differences.
+# Within a chunk, the sum of the logarithms reaches 300, where float32 numbers are 3e-5 apart, and so are the
+# exponentials of their differences.
 STRONG = Tolerance(rtol=1e-3, atol=1e-3)
 # A program that solves the system of each chunk when its turn comes takes three times as many operations as the
 # reference, and position by position, there are twelve times as many.
