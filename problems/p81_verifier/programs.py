@@ -12,6 +12,7 @@ Tests = list[tuple[list[Any], Any]]
 Make = Callable[[str, Tests], str]
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
 SCRIPTS = "aé語ж🎉\u0085\u2028"  # with two characters that end a line for `splitlines`
+FACES = "aé🎉🙂"  # with two that are longer than 16 bits
 
 
 class Task(NamedTuple):
@@ -33,6 +34,10 @@ def _scripts(rng: Any) -> list[Any]:
     return [SCRIPTS + "".join(rng.choice(list(SCRIPTS), 6).tolist())]
 
 
+def _faces(rng: Any) -> list[Any]:
+    return [FACES + "".join(rng.choice(list(FACES), 6).tolist())]
+
+
 TASKS: Mapping[str, Task] = {
     "squares": Task("def solve(numbers):\n    return sum(n * n for n in numbers)\n", _numbers),
     "sorted": Task("def solve(numbers):\n    return sorted(numbers, reverse=True)\n", _numbers),
@@ -41,6 +46,7 @@ TASKS: Mapping[str, Task] = {
         "enumerate(text, 90))\n", _text),
     "gap": Task("def solve(numbers):\n    return 1000 + max(numbers) - min(numbers)\n", _numbers),
     "scripts": Task("def solve(text):\n    return [text[::-1], text]\n", _scripts),
+    "faces": Task("def solve(text):\n    return [text, text[::-1]]\n", _faces),
     "ones": Task("def solve(numbers):\n    return [n % 2 for n in [*numbers, 0, 1]]\n", _numbers),
 }  # fmt: skip
 ANY = ("squares", "sorted", "backwards", "places", "gap")  # the tasks of most programs
@@ -174,6 +180,7 @@ HONEST: tuple[tuple[Any, ...], ...] = (
     ("returns a tuple for a list", wrapped("return tuple(right(*arguments))"), "sorted"),
     ("empties its argument", wrapped("result = right(*arguments)\narguments[0].clear()\nreturn result"), "gap"),
     ("returns letters of many scripts", before(""), "scripts"),
+    ("returns letters and smiling faces", before(""), "faces"),
     ("ends with another exit code", before(
         "import atexit\nimport os\nimport sys\n\n\ndef leave():\n    sys.stdout.flush()\n    os._exit(3)\n\n\n"
         "atexit.register(leave)")),
