@@ -24,6 +24,13 @@ def story(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {"vocab_size": V, "d_model": sizes["D"], "d_ff": sizes["F"], "token_ids": token_ids, "pad_id": V - 1}
 
 
+def padding(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """A story of one token, padded: nothing to predict."""
+    values = story(sizes, rng)
+    values["token_ids"][1:] = values["pad_id"]
+    return values
+
+
 PROBLEM = Problem(
     title="Mixed precision",
     minutes=80,
@@ -36,6 +43,7 @@ PROBLEM = Problem(
         "cases": Cases(story, {"T": (6, 7), "V": (9, 11), "D": (16, 20), "F": (24, 28)}, draws=2),
         "large": Cases(story, {"T": (7,), "V": (50257,), "D": (16,), "F": (25,)}, draws=1,
             covers=("vocabulary", "coprime")),
+        "empty": Cases(padding, {"T": (6,), "V": (9,), "D": (16,), "F": (24,)}, draws=1),
     },
     without={
         "one": "a text of one token has nothing to predict, and XLA for CPUs cannot multiply one row in the way that "
@@ -45,6 +53,7 @@ PROBLEM = Problem(
         parameters(MODEL, points=1),
         Check("logits", 1, "precision", leaves="logits", tolerance=BFLOAT16),
         Check("loss", 1, "precision", leaves="loss", tolerance=BFLOAT16),
+        Check("loss of a story with no target", 1, "precision", leaves="loss", cases="empty", tolerance=BFLOAT16),
         # The rows of the embedding are then as large as those of a vocabulary of eight.
         Check("logits of a large vocabulary", 1, "precision", {"rows": 79.0}, "logits", "large", tolerance=OF_MANY),
         Check("gradient", 1, "slope", leaves="gradient", tolerance=BFLOAT16),

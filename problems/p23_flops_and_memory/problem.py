@@ -15,6 +15,9 @@ SMALL_AND_LARGE = {
 LARGE = {
     "V": (50257,), "T": (2049,), "D": (12289,), "F": (49157,), "L": (96, 97), "batch": (3, 5), "reads": (1, 3),
 }  # fmt: skip
+LONG = {
+    "V": (11,), "T": (1025,), "D": (6,), "F": (7,), "L": (3, 13), "batch": (65, 9), "reads": (100,),
+}  # fmt: skip
 
 
 def gpt(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -60,6 +63,8 @@ PROBLEM = Problem(
         "cases": Cases(gpt, SMALL_AND_LARGE, draws=12),
         # The largest GPT-3, but for sizes that are odd; and one of everything.
         "large": Cases(gpt, LARGE, draws=1, covers=("layers", "vocabulary")),
+        # The batch is larger than the operations for each byte, and the cache decides all the same.
+        "long": Cases(gpt, LONG, draws=1),
         "one": Cases(gpt, dict.fromkeys(SMALL_AND_LARGE, (1,)), draws=1, covers=("one",)),
     },
     checks=(
@@ -72,5 +77,9 @@ PROBLEM = Problem(
         counted("one of everything", 1, cases="one"),
         Check("bytes to decode", 1, "decoding", leaves="decoding_bytes", tolerance=LAST_BITS, calls=DECODING),
         Check("seconds to decode", 1, "decoding", leaves="decoding_seconds", tolerance=LAST_BITS, calls=DECODING),
+        Check(
+            "seconds to decode a long context", 1, "decoding", leaves="decoding_seconds", cases="long",
+            tolerance=LAST_BITS, calls=DECODING,
+        ),
     ),
-)
+)  # fmt: skip
