@@ -1,5 +1,6 @@
 """Problem 53: encoding by ranks, decoding, and encoding a stream."""
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -131,9 +132,10 @@ def broken(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def endless(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A text that is repeated without end."""
+    """A text that is repeated without end. Its white space is of one kind, which alone shows where to cut."""
     values = texts(sizes, rng)
-    return {**values, "text": values["text"] + " ", "chunk": sizes["chunk"], "wanted": sizes["wanted"]}
+    text = re.sub(r"\s", "\n" if sizes["lines"] else " ", values["text"] + " ")
+    return {**values, "text": text, "chunk": sizes["chunk"], "wanted": sizes["wanted"]}
 
 
 def pieces(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
@@ -262,7 +264,8 @@ PROBLEM = Problem(
         "broken": Cases(broken, {"chunk": (1, 4), **SIZES}, draws=2, show=shown, covers=("one",)),
         "long words": Cases(long_words, {"length": (16_000,)}, draws=1, show=shown),
         "endless": Cases(
-            endless, {"parts": (3,), "special": (2,), "chunk": (24,), "wanted": (20_000,), "merges": (34,)}, draws=1
+            endless, {"parts": (3,), "special": (2,), "chunk": (24,), "wanted": (20_000,), "merges": (34,),
+                "lines": (0, 1)}, draws=2
         ),
     },
     checks=(

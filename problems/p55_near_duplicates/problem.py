@@ -150,7 +150,7 @@ def collection(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
         row([*b, *e]), row(b[:6]),  # one is contained in the other
         row(d), row([*d, *d]),  # once and twice
         *halves,  # several: an estimate is at least one half for every other pair
-        "", "?!", w[69],
+        "", "?!", "?!", w[69],
         row(b[::-1]),  # the same words in another order
         row([*b[5::-1], *e[::-1]]),  # 5 of 17
         row([*b[:6], *b[:5:-1]]),  # 5 of 11, although half of the words are the same
@@ -247,8 +247,8 @@ PROBLEM = Problem(
         "curves": Cases(curves, {"bands": (5, 20), "rows": (2, 3)}, draws=2),
         "signatures": Cases(signatures, {"N": (11,), "bands": (4, 5), "rows": (3, 2)}, draws=3),
         "graph": Cases(graph, {"N": (14, 15), "chain": (5, 6), "triangle": (0, 1)}, draws=3),
-        "collection": Cases(collection, {"N": (32,), "P": (96,), "bands": (48,)}, draws=3, show=shown),
-        "missed": Cases(collection, {"N": (32,), "P": (4,), "bands": (1,)}, draws=1, show=shown),
+        "collection": Cases(collection, {"N": (33,), "P": (96,), "bands": (48,)}, draws=3, show=shown),
+        "missed": Cases(collection, {"N": (33,), "P": (4,), "bands": (1,)}, draws=1, show=shown),
         "many texts": Cases(many, {"N": (12_000,)}, draws=1),
         "long chain": Cases(many, {"N": (60_000,)}, draws=1),
     },
