@@ -51,7 +51,7 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
         raise BadOutputError("`folder` is empty: it has no model.safetensors")
     new, existing = (_read(folder / EXPORT / name, case) for name in FOLDERS)
     if _copied(new) != _copied(existing):
-        raise BadOutputError("`export_gpt2` leaves other files in a folder with an earlier export than in one that it makes")
+        raise BadOutputError("`export_gpt2` leaves other files in a folder with an earlier export than in a new one")
     return new
 
 
