@@ -4,14 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 from grader.authoring import Arrays, BadOutputError, Reading, Subject, ToyGPT, eager, new_folder
 from grader.problem import Case
 
 EXPORT = "export"
-FOLDERS = {"new": "`folder`", "existing": "`folder`, which existed before the call,"}
+FOLDERS = {"new": "`folder`", "existing": "`folder`, which held an earlier export before the call,"}
+SUBNORMAL = 1e-40  # float32 holds it, with fewer bits; arithmetic on a CPU may turn it into 0
 SIZES = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner")
 SETTINGS = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "relu",
             "layer_norm_epsilon": 1e-6, "tie_word_embeddings": True}  # fmt: skip
@@ -27,9 +30,15 @@ PLAIN: dict[str, list[Any]] = {
 
 @eager
 def exported(subject: Subject, case: Case) -> Reading:
-    """Two folders with the exported files: one that `export_gpt2` makes, and one that existed before."""
+    """Two folders with the exported files: one that `export_gpt2` makes, and one that has an earlier export."""
     model, num_heads, top = ToyGPT.of(case), case.values["num_heads"], new_folder() / EXPORT
-    (top / "existing").mkdir(parents=True)
+    positions = np.array(model.pos_embed[...])
+    positions[0, 0] = SUBNORMAL
+    model.pos_embed[...] = jnp.asarray(positions)
+    earlier = top / "existing"
+    earlier.mkdir(parents=True)
+    save_file({"transformer.wte.weight": np.zeros((3, 2), np.float32)}, earlier / "model.safetensors")
+    (earlier / "config.json").write_text("{}")
     for name in FOLDERS:
         subject.call("export_gpt2", model, num_heads, str(top / name))
     return Reading(files=top)
@@ -42,7 +51,7 @@ def read(arrays: Arrays, folder: Path | None, case: Case) -> Reading:
         raise BadOutputError("`folder` is empty: it has no model.safetensors")
     new, existing = (_read(folder / EXPORT / name, case) for name in FOLDERS)
     if _copied(new) != _copied(existing):
-        raise BadOutputError("`export_gpt2` writes other files into a folder that exists than into one that it makes")
+        raise BadOutputError("`export_gpt2` leaves other files in a folder with an earlier export than in a new one")
     return new
 
 

@@ -27,16 +27,16 @@ class Part(nnx.Module):
 
 
 class Model(nnx.Module):
-    """A trunk, a head, and a running mean. Paths: `trunk.head.kernel`, `head.kernel`, `head2.kernel`, `mean`."""
+    """A trunk, a head, and a running mean. Paths: `trunk.head.kernel`, `trunk.tail.0.kernel`, `head.kernel`, `mean`."""
 
     def __init__(self, d_model: int, d_ff: int) -> None:
         self.mean = nnx.BatchStat(jnp.zeros(d_model))
-        self.trunk = nnx.Dict(head=Part(d_model, d_ff), tail=Part(d_ff, d_model))
+        self.trunk = nnx.Dict(head=Part(d_model, d_ff), tail=nnx.List([Part(d_ff, d_model)]))
         self.head, self.head2 = Part(d_model, 1), Part(d_model, 1)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         self.mean[...] = 0.5 * self.mean[...] + 0.5 * x.mean(0)
-        h = self.trunk.tail(jnp.tanh(self.trunk.head(x - self.mean[...])))
+        h = self.trunk.tail[0](jnp.tanh(self.trunk.head(x - self.mean[...])))
         return (self.head(h) * jnp.tanh(self.head2(h)))[:, 0]
 
 
@@ -96,7 +96,8 @@ def restoring(subject: Subject, case: Case) -> Reading:
         model = _model(case, first)
         optimizer = nnx.Optimizer(model, optax.adam(case.values["learning_rate"]), wrt=nnx.Param)
         state = model, optimizer
-        held = model.head.kernel
+        held = nnx.state(optimizer)  # its own Variables, as `model.head.kernel` is one
+        kernel = model.head.kernel
 
         def train(start: int) -> jax.Array:
             return jnp.stack([step(*state, x) for x in batches[start : start + 2]])
@@ -116,8 +117,9 @@ def restoring(subject: Subject, case: Case) -> Reading:
             if number == 0:
                 restored = {
                     **named(nnx.state(model), "restored.model"),
-                    "restored.model.kernel_held_before": held[...],
+                    "restored.model.kernel_held_before": kernel[...],
                     **named(nnx.state(optimizer), "restored.optimizer"),
+                    **named(held, "restored.optimizer.held_before"),
                     # Within the program, a copy equals what it is a copy of, bit for bit.
                     **{f"changed.{path}": _differs(now, present[path]) for path, now in _numbers(*state).items()},
                 }

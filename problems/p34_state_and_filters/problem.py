@@ -47,7 +47,11 @@ PROBLEM = Problem(
                 "source.",
         ),
         Check("model restored", 1, "restoring", leaves="restored.model", tolerance=ADAM),
-        Check("optimizer restored", 1, "restoring", leaves="restored.optimizer", tolerance=ADAM),
+        Check(
+            "optimizer restored", 1, "restoring", leaves="restored.optimizer", tolerance=ADAM,
+            advice="`held_before` is read from the variables that the optimizer had before the call. They must get the "
+            "saved numbers: `nnx.update`.",
+        ),
         # The two checks before this one allow for rounding in the training before the snapshot.
         exact(
             "restored bit for bit", 1, "restoring", "changed", words={0: "as at the snapshot", 1: "changed"},

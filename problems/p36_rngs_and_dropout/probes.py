@@ -26,18 +26,27 @@ class Drop(nnx.Dropout):
         return jnp.where(jax.random.bernoulli(self.rngs(), 0.5, inputs.shape), 2 * inputs, 0)
 
 
+class Block(nnx.Module):
+    """A part that holds a dropout."""
+
+    def __init__(self, seed: int) -> None:
+        self.drop = Drop(seed)
+
+
 class Model(nnx.Module):
-    """A linear layer, followed by a dropout that drops while training, and by one that never does."""
+    """A linear layer, followed by two dropouts that drop while training, one of them in a list of parts, and by one
+    that never does."""
 
     def __init__(self, d_model: int, kernel: jax.Array) -> None:
         self.linear = nnx.Linear(d_model, d_model, rngs=nnx.Rngs(0))
         self.linear.kernel[...] = kernel
         self.drop = Drop(1)
         self.never = Drop(2, deterministic=True)
+        self.blocks = nnx.List([Block(3)])
 
     def __call__(self, x: jax.Array) -> jax.Array:
         h = self.linear(x)
-        return jnp.concatenate([self.drop(h), self.never(h)], axis=-1)
+        return jnp.concatenate([self.drop(h), self.never(h), self.blocks[0].drop(h)], axis=-1)
 
 
 def dropping(subject: Subject, case: Case) -> Reading:
@@ -71,6 +80,8 @@ def dropping(subject: Subject, case: Case) -> Reading:
         shared = rngs()
         one, two = new(shared), new(shared)
         undisturbed = mask(two)
+        masks = [kept, mask(layer), undisturbed, mask(one)]
+        dropped = jnp.stack([jnp.sum(~mask) for mask in masks])
         shared = rngs()
         other_one, other_two = new(shared), new(shared)
         drop(other_one)
@@ -88,17 +99,19 @@ def dropping(subject: Subject, case: Case) -> Reading:
             "values.largest_error_at_rate_0": jnp.max(jnp.abs(drop(nothing_dropped) - x)),
             "fraction": jnp.mean(kept, dtype=jnp.float32),
             "gradient.largest_error": jnp.max(jnp.abs(slope * (1 - rate) - weight * (both != 0))),
-            "masks.same_in_two_calls": _same(kept, mask(layer)),
+            "masks.same_in_two_calls": _same(kept, masks[1]),
             "masks.same_in_two_compiled_calls": _same(compiled(jitted, x) != 0, compiled(jitted, x) != 0),
             "masks.same_in_two_rows": _same(kept[0], kept[1]),
             "masks.same_in_two_columns": _same(kept[:, 0], kept[:, 1]),
             "masks.same_in_two_parts_of_a_batch": jnp.stack(
                 [_same(one, other) for one, other in (jnp.moveaxis(in_four_axes, axis, 0)[:2] for axis in range(3))]
             ),
+            # By chance, four masks drop equally many of 100,000 numbers once in 10 million times.
+            "masks.as_many_dropped_in_four_calls": _same(dropped[1:], dropped[0]),
             "stream.same_with_equal_keys": _same(kept, mask(new(rngs()))),
             "stream.same_with_another_dropout_key": _same(kept, mask(new(rngs(dropout=1)))),
             "stream.same_with_another_params_key": _same(kept, mask(new(rngs(params=1)))),
-            "layers.same_in_two_layers": _same(mask(one), undisturbed),
+            "layers.same_in_two_layers": _same(masks[3], undisturbed),
             "layers.changed_by_a_call_of_the_other": 1 - _same(undisturbed, mask(other_two)),
             "modes.largest_change_in_eval": jnp.max(jnp.abs(quiet - x)),
             "modes.drops_when_back_in_train": jnp.any(mask(evaluated) == 0).astype(jnp.int32),
@@ -137,12 +150,13 @@ def predicting(subject: Subject, case: Case) -> Reading:
             return jnp.sum(weight * subject.call("predict", Model(x.shape[1], kernel), x))
 
         slope = jax.grad(projected)(x)
-        first, second = jnp.split(model(x), 2, axis=-1)
+        first, second, third = jnp.split(model(x), 3, axis=-1)
         return {
             **output,
             "output.gradient_of_x": slope,
             "dropped_after.drop": jnp.any(first == 0).astype(jnp.int32),
             "dropped_after.never": jnp.any(second == 0).astype(jnp.int32),
+            "dropped_after.in_a_list_of_parts": jnp.any(third == 0).astype(jnp.int32),
         }
 
     width = given(case, "x").shape[1]
@@ -155,24 +169,28 @@ def stacking(subject: Subject, case: Case) -> Reading:
     width: Any = case.values["d_model"]
 
     def program(kernel: jax.Array, x: jax.Array, seeds: jax.Array) -> Arrays:
-        def make(seed: jax.Array, depth: int = depth) -> Any:
-            layers = subject.call("make_layers", depth, width, nnx.Rngs(jax.random.key(seed)),
-                                  returns=(nnx.Linear, "an nnx.Linear"))  # fmt: skip
+        def new(seed: jax.Array) -> nnx.Rngs:
+            return nnx.Rngs(jax.random.key(seed))
+
+        def make(rngs: nnx.Rngs, depth: int = depth) -> Any:
+            layers = subject.call("make_layers", depth, width, rngs, returns=(nnx.Linear, "an nnx.Linear"))
             shape = layers.kernel[...].shape
             if shape != (depth, width, width):
                 raise BadOutputError(f"the kernel has the shape {shape}; it must be {(depth, width, width)}")
             return layers
 
-        layers, again, other = make(seeds[0]), make(seeds[0]), make(seeds[1])
+        rngs = new(seeds[0])
+        layers, later, again, other = make(rngs), make(rngs), make(new(seeds[0])), make(new(seeds[1]))
         start = layers.kernel[...]
         equal = jnp.all(start[:, None] == start[None], axis=(2, 3)) & ~jnp.eye(depth, dtype=bool)
         result = {
             "same.layers": jnp.any(equal).astype(jnp.int32),
             "same.with_equal_keys": _same(start, again.kernel[...]),
             "same.with_another_key": _same(start, other.kernel[...]),
+            "same.in_two_calls_with_one_rngs": _same(start, later.kernel[...]),
             "spread": jnp.sqrt(jnp.mean(start**2)),
             "stack.bias": layers.bias[...],
-            "stack.bias_of_one_layer": make(seeds[0], 1).bias[...],
+            "stack.bias_of_one_layer": make(new(seeds[0]), 1).bias[...],
         }
         layers.kernel[...] = kernel
         outputs = nnx.vmap(lambda layer, x: layer(x), in_axes=(0, None))(layers, x)

@@ -59,7 +59,9 @@ def _called(subject: Subject, arrays: Arrays) -> Any:
     """Calls the entry. JAX's error on a loop whose state begins to vary is long, and names the learner's variables."""
     mesh = mesh_of(DEVICES, axes=("context",))
     try:
-        return subject.call("ring_attention", *arrays.values(), mesh, returns=(jax.Array, "one jax.Array"))
+        # By name: JAX rebuilds a dictionary with its keys sorted, which puts k before q.
+        q, k, v = (arrays[name] for name in "qkv")
+        return subject.call("ring_attention", q, k, v, mesh, returns=(jax.Array, "one jax.Array"))
     except TypeError as error:
         if "varying" not in str(error):
             raise
