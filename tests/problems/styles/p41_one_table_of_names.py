@@ -59,7 +59,7 @@ def load_gpt2(tensors, model):
         joined[f"h.{i}.attn.c_attn.weight"] = [part.kernel for part in parts]
         joined[f"h.{i}.attn.c_attn.bias"] = [part.bias for part in parts]
     prefix = "transformer." if any(name.startswith("transformer.") for name in tensors) else ""
-    if any(name.startswith(f"{prefix}h.{len(model.blocks)}.") for name in tensors):
+    if f"{prefix}h.{len(model.blocks)}.ln_1.weight" in tensors:
         raise ValueError("too many layers")
     for name, parameter in table.items():
         if tensors[prefix + name].shape != parameter[...].shape:

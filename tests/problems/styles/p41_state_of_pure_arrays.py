@@ -69,8 +69,6 @@ def load_gpt2(tensors, model):
     def layer(i):
         w, b = t[f"h.{i}.attn.c_attn.weight"], t[f"h.{i}.attn.c_attn.bias"]
         d = w.shape[0]
-        if w.shape != (d, 3 * d) or b.shape != (3 * d,):
-            raise ValueError(f"c_attn of layer {i}: {w.shape} and {b.shape}")
         attn = {
             f"{c}_proj": {"kernel": w[:, n * d : n * d + d], "bias": b[n * d : n * d + d]} for n, c in enumerate("qkv")
         }
