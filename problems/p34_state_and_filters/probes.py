@@ -36,7 +36,8 @@ class Model(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         self.mean[...] = 0.5 * self.mean[...] + 0.5 * x.mean(0)
-        h = self.trunk.tail[0](jnp.tanh(self.trunk.head(x - self.mean[...])))
+        tail: Any = self.trunk.tail  # a list, which Flax's types do not know
+        h = tail[0](jnp.tanh(self.trunk.head(x - self.mean[...])))
         return (self.head(h) * jnp.tanh(self.head2(h)))[:, 0]
 
 
