@@ -63,7 +63,7 @@ PROBLEM = Problem(
         "cases": Cases(gpt, SMALL_AND_LARGE, draws=12),
         # The largest GPT-3, but for sizes that are odd; and one of everything.
         "large": Cases(gpt, LARGE, draws=1, covers=("layers", "vocabulary")),
-        # The batch is larger than the operations for each byte, and the cache decides all the same.
+        # The batch is larger than the operations for each byte, and still the cache decides.
         "long": Cases(gpt, LONG, draws=1),
         "one": Cases(gpt, dict.fromkeys(SMALL_AND_LARGE, (1,)), draws=1, covers=("one",)),
     },

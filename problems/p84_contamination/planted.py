@@ -145,7 +145,7 @@ def cut_elsewhere(a: Author, q: list[str], answer: list[str]) -> list[str]:
     return [a.document([word for word in words if word], answer)]
 
 
-def begun(count: int) -> Any:
+def first_words(count: int) -> Any:
     """A question of 25 words, and a document with the first of them."""
 
     def kind(a: Author) -> Planted:
@@ -230,9 +230,9 @@ GROUPS: Mapping[str, Mapping[str, Callable[[Author], Planted]]] = {
         "begins like many others, and is in a document": opening(leaked=True),
     },
     "just": {
-        "is in a document up to 13 of its 25 words": begun(13),
-        "is in a document up to 14 of its 25 words": begun(14),
-        "is in a document up to 15 of its 25 words": begun(15),
+        "is in a document up to 13 of its 25 words": first_words(13),
+        "is in a document up to 14 of its 25 words": first_words(14),
+        "is in a document up to 15 of its 25 words": first_words(15),
     },
     "answers": {
         "is in a document, with its answer": with_documents(lambda a, q, answer: [a.document(q, answer)]),
