@@ -52,19 +52,19 @@ class Grading:
 
         After a failure the next look comes soon; after each further one in a row, in twice the time.
         """
-        failures = 0
+        soon = SOON
         while True:
             self._woken.clear()
-            failures += 1
+            is_well = False
             try:
-                if not (work := await asyncio.to_thread(self._work)) or await self._batch(work):
-                    failures = 0
+                work = await asyncio.to_thread(self._work)
+                is_well = not work or await self._batch(work)
             except CommandError as error:
                 _log.error("the gradings wait: %s", error)
             except Exception:  # whatever it is, what is handed in later is graded
                 _log.exception("the gradings wait")
             self._then()
-            pause = min(AGAIN, SOON * 2 ** (failures - 1)) if failures else AGAIN
+            pause, soon = (AGAIN, SOON) if is_well else (soon, min(AGAIN, 2 * soon))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), pause)
 

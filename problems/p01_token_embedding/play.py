@@ -50,8 +50,8 @@ def play(module: LearnerModule) -> Exhibits:
         said(
             alike,
             similarity(arrays["pos_embed"]),
-            same="The vectors are all the same: your module tells the model nothing about where a word stands. To it, "
-            "a story is a bag of words.",
+            same="All these vectors are equal, so your module does not tell the model where a word stands. To the "
+            "model, a story is a bag of words.",
             right="Neighbors are alike and distant positions are not, so the model can tell where in a story a word "
             "stands.",
         ),
