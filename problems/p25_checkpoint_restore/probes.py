@@ -44,14 +44,16 @@ def saving(subject: Subject, case: Case) -> Reading:
 def restored(subject: Subject, case: Case, *, make_runs: bool) -> Reading:
     """Every restored leaf, and the loss after one more update. In a process that has only the files of the checkpoint.
 
-    Unless `make_runs`, calling `make` for real raises: there is no memory for a second model.
+    Unless `make_runs`, calling `make` for real raises: there is no memory for a second model. Then there is no update.
     """
     make = _make(case)
     model, optimizer = _restore(subject, make if make_runs else never_real(make))
     arrays = {**named(nnx.state(model), "model"), **named(nnx.state(optimizer), "optimizer")}
-    token_ids = jnp.asarray(case.values["token_ids"])
+    if not make_runs:
+        return Reading(arrays)
     # Copies, because an update changes restored NumPy arrays in place.
-    return Reading({**jax.tree.map(np.array, arrays), "next_loss": _next_loss(model, optimizer, token_ids)})
+    arrays = jax.tree.map(np.array, arrays)
+    return Reading({**arrays, "next_loss": _next_loss(model, optimizer, jnp.asarray(case.values["token_ids"]))})
 
 
 @eager
@@ -113,6 +115,7 @@ def _restore(subject: Subject, make: Callable[[], Any]) -> tuple[Any, Any]:
     return model, optimizer
 
 
+@nnx.jit
 def _next_loss(model: ToyLM, optimizer: nnx.Optimizer[Any], token_ids: jax.Array) -> jax.Array:
     def loss(model: ToyLM) -> jax.Array:
         logits = jax.vmap(model)(token_ids[:, :-1])
