@@ -3,7 +3,7 @@ file."""
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -25,6 +25,7 @@ from grader.course import (
     scaffold,
     sources,
 )
+from grader.course.catalog import Misconception
 from grader.course.course import FORGERIES, FRAMES, STYLES
 from grader.errors import CourseError
 from grader.exhibits import Progress
@@ -42,7 +43,7 @@ from grader.play.play_session import Performance
 from grader.practice import hunt_soundness, short_form
 from grader.problem import Case, Check, Problem
 from grader.soundness import Row
-from grader.wire.compare import select
+from grader.wire.compare import Leaf, select
 
 FEWEST_HINTS = 3
 FEWEST_STYLES = 2
@@ -216,26 +217,27 @@ def _verify_core(problem: Problem, reference: Reference, row: Row) -> None:
 
 
 def _verify_checks(problem: Problem, reference: Reference, row: Row) -> None:
-    """Verifies that each check compares something, that no number of the reference is NaN, and that numbers far off
-    fail."""
-    if [check.stage for check in problem.checks] != [
-        name for name in problem.stages for check in problem.checks if check.stage == name
-    ] or (len(problem.stages) > 1 and "" in problem.stages):
+    """Verifies that stages are whole, that each check compares something, that no number of the reference is NaN, and
+    that numbers far off fail."""
+    in_order = [check.stage for name in problem.stages for check in problem.checks if check.stage == name]
+    if [check.stage for check in problem.checks] != in_order or (len(problem.stages) > 1 and "" in problem.stages):
         row.complaints.append("each check must be in a stage, and the checks of a stage must stand together")
     for check in problem.checks:
         outcomes = [reference.ask(check, case).result() for case in cases.drawn_once(problem.name, 0)[check.cases]]
         leaves = [leaf for outcome in outcomes for leaf in select(outcome.leaves, check.leaves)]
-        numbers = [leaf for leaf in leaves if leaf.values.size]
         if not leaves:
             names = ", ".join(f"`{leaf.path}`" for leaf in outcomes[0].leaves[:4])
             row.complaints.append(f"the check {check.name!r} compares nothing: `{check.leaves}` is not among {names}")
-        row.complaints += [
-            f"`{leaf.path}` of the reference is NaN, so that a NaN passes the check {check.name!r}"
-            for leaf in numbers
-            if leaf.values.dtype.kind in "fc" and np.isnan(leaf.values).any()
-        ][:1]
-        if numbers and not any(can_fail(leaf, check) for leaf in numbers):
-            row.complaints.append(f"every number passes the check {check.name!r}: its tolerance is too large")
+        row.complaints += _number_faults(check, [leaf for leaf in leaves if leaf.values.size])
+
+
+def _number_faults(check: Check, numbers: Sequence[Leaf]) -> Iterator[str]:
+    """Yields what is wrong with the numbers of the reference that a check compares."""
+    nans = (leaf.path for leaf in numbers if leaf.values.dtype.kind in "fc" and np.isnan(leaf.values).any())
+    if path := next(nans, None):
+        yield f"`{path}` of the reference is NaN, so that a NaN passes the check {check.name!r}"
+    if numbers and not any(can_fail(leaf, check) for leaf in numbers):
+        yield f"every number passes the check {check.name!r}: its tolerance is too large"
 
 
 def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> None:
@@ -252,11 +254,7 @@ def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> 
         if first is None:
             row.complaints.append(f"{variant!r} is not rejected")
             continue
-        failure = next((item.outcome.failure for item in comparison.evidence if item.outcome.failure), None)
-        if failure and failure.type in BROKEN:
-            row.complaints.append(f"{variant!r} is broken: {failure.sentence()}")
-        elif failure and not misconception.raises:
-            row.complaints.append(f"{variant!r} needs `raises = true`: {failure.sentence()}")
+        row.complaints += _failure_faults(variant, misconception, comparison)
         named = comparison.misconception()
         row.named += named is misconception
         if named is not misconception:
@@ -272,6 +270,15 @@ def _verify_misconceptions(problem: Problem, reference: Reference, row: Row) -> 
             row.complaints.append(
                 f"{variant!r} is not rejected with seed {accepting[0]} ({len(accepting)} of {row.asked} seeds)"
             )
+
+
+def _failure_faults(variant: str, misconception: Misconception, comparison: Comparison) -> Iterator[str]:
+    """Yields what is wrong with the exception of a form that raises one."""
+    failure = next((item.outcome.failure for item in comparison.evidence if item.outcome.failure), None)
+    if failure and failure.type in BROKEN:
+        yield f"{variant!r} is broken: {failure.sentence()}"
+    elif failure and not misconception.raises:
+        yield f"{variant!r} needs `raises = true`: {failure.sentence()}"
 
 
 def _verify_pitfalls(problem: Problem, reference: Reference, row: Row) -> None:

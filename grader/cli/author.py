@@ -83,17 +83,23 @@ def verify(
         sys.exit(_verify_runs())
     unread = (soundness.Row(name, asked=seeds, complaints=[reason]) for name, reason in broken.items())
     found = itertools.chain(verify_.verify(chosen, jobs, seeds), unread)
+    sys.exit(_say_soundness(found, as_json, promises))
+
+
+def _say_soundness(found: Iterable["Row"], as_json: bool, promises: bool) -> int:
+    """Prints what was found, below it the margins, and the promises if asked for. Returns the exit code."""
+    from grader import soundness
+
     rows = list(found if as_json else _printed(found))
-    sound = all(not row.complaints for row in rows)
+    short = sum(bool(row.complaints) for row in rows)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "sound": sound, "problems": [row.encode() for row in rows]}))
+        click.echo(json.dumps({"schema": 1, "sound": not short, "problems": [row.encode() for row in rows]}))
     else:
         click.echo(soundness.margins_table(rows))
         if promises:
             click.echo(soundness.promises_list(rows))
-        short = sum(bool(row.complaints) for row in rows)
-        click.echo(f"\n{counted(len(rows), 'problem')}, {'all sound' if sound else f'{short} not sound'}.")
-    sys.exit(0 if sound else 1)
+        click.echo(f"\n{counted(len(rows), 'problem')}, {f'{short} not sound' if short else 'all sound'}.")
+    return 1 if short else 0
 
 
 def _printed(rows: Iterable["Row"]) -> Iterator["Row"]:

@@ -1,7 +1,7 @@
 """The commands of `grade` about a learner's progress: list, next, reset, certificate."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
     """
     space = workspace.find(folder)
     progress = space.progress()
-    best = {name: row.score for name, row in progress.items()}
     standings = space.standings()
     shown = [problem for problem in catalog.problems() if _matches(problem, standings[problem.name].state, words)]
     entries = space.entries()
@@ -45,45 +44,21 @@ def list_(folder: str | None, words: tuple[str, ...], as_json: bool) -> None:
         click.echo(json.dumps({"schema": SCHEMA, "problems": rows, "tasks": open_tasks}, ensure_ascii=False))
         return
     part = ""
-    for problem in _in_order(shown, best_of):
-        if tasks.part_of(problem) != part:
-            click.echo(f"\n{tasks.part_of(problem)}" if part else tasks.part_of(problem))
-            part = tasks.part_of(problem)
-        if isinstance(problem, Task):
-            click.echo("\n".join(_task_lines(problem, best_of[problem])))
-            continue
-        state, points, _ = standings[problem.name]
-        most = best.get(problem.name, 0)
-        row = f"  {problem.label}  {problem.title:40} {points:2} of {problem.points:2}"
-        state = f"{state} (best {most})" if most > points else state
-        if why := space.why_changed(problem) if state == workspace.CHANGED else "":
-            state = f"{state}: {why}"
-        if stages := progress.get(problem.name, log.Progress()).stages:
-            state = (
-                f"{state}, {stages} of {counted(len(problem.stages), 'stage')} passed"
-                if points < problem.points
-                else state
-            )
-        if not state and problem.minutes:
-            state = f"about {problem.minutes} minutes"
-        fits = len(row) + 2 + len(state) <= terminal.width()
-        click.echo(f"{row}  {state}".rstrip() if fits else f"{row}\n      {state}")
-    if not shown:
-        return
-    for name, reason in catalog.unreadable().items():
-        terminal.echo(f"  {name.label}  cannot be read: {reason}", indent=6)
-    possible = sum(problem.points for problem in shown)
-    total, most = (
-        sum(standings[problem.name].points for problem in shown),
-        sum(best.get(problem.name, 0) for problem in shown),
-    )
-    click.echo()
-    how = "`grade show NN` prints a page, `grade problem NN` grades your file."
-    if is_in_notebook():
-        how = "`%page NN` shows a page, `%%grade NN` grades the cell below it."
-    terminal.echo(f"{total} of {possible} points{f', {most} at best' if most > total else ''}. {how}")
-    _say_path(space)
-    _say_due(space)
+    for each in _in_order(shown, best_of):
+        if tasks.part_of(each) != part:
+            click.echo(f"\n{tasks.part_of(each)}" if part else tasks.part_of(each))
+            part = tasks.part_of(each)
+        if isinstance(each, Task):
+            lines = _task_lines(each, best_of[each])
+        else:
+            lines = _problem_lines(each, space, standings[each.name], progress.get(each.name, log.Progress()))
+        click.echo("\n".join(lines))
+    if shown:
+        for name, reason in catalog.unreadable().items():
+            terminal.echo(f"  {name.label}  cannot be read: {reason}", indent=6)
+        _say_points(shown, standings, progress)
+        _say_path(space)
+        _say_due(space)
 
 
 def _in_order(problems: Sequence[Problem], open_tasks: Iterable[Task]) -> list[Problem]:
@@ -92,10 +67,44 @@ def _in_order(problems: Sequence[Problem], open_tasks: Iterable[Task]) -> list[P
     return sorted([*problems, *open_tasks], key=lambda each: parts.index(tasks.part_of(each)))
 
 
+def _problem_lines(
+    problem: Problem, space: workspace.Workspace, standing: workspace.Standing, row: log.Progress
+) -> list[str]:
+    """Returns the lines of a problem: its points, and its state or how long it takes."""
+    state, points = standing.state, standing.points
+    if row.score > points:
+        state = f"{state} (best {row.score})"
+    if why := space.why_changed(problem) if state == workspace.CHANGED else "":
+        state = f"{state}: {why}"
+    if row.stages and points < problem.points:
+        state = f"{state}, {row.stages} of {counted(len(problem.stages), 'stage')} passed"
+    if not state and problem.minutes:
+        state = f"about {problem.minutes} minutes"
+    return _on_a_line(f"  {problem.label}  {problem.title:40} {points:2} of {problem.points:2}", state)
+
+
+def _say_points(
+    shown: Iterable[Problem], standings: Mapping[str, workspace.Standing], progress: Mapping[str, log.Progress]
+) -> None:
+    """Prints the points of the problems shown, and how to go on from here."""
+    names, possible = [problem.name for problem in shown], sum(problem.points for problem in shown)
+    total = sum(standings[name].points for name in names)
+    most = sum(progress[name].score for name in names if name in progress)
+    how = "`grade show NN` prints a page, `grade problem NN` grades your file."
+    if is_in_notebook():
+        how = "`%page NN` shows a page, `%%grade NN` grades the cell below it."
+    click.echo()
+    terminal.echo(f"{total} of {possible} points{f', {most} at best' if most > total else ''}. {how}")
+
+
 def _task_lines(task: Task, best: tasks.Best | None) -> list[str]:
-    """Returns the lines of an open task, as wide as the terminal allows."""
-    row = f"  --  {task.title:40} open task {task.label}"
+    """Returns the lines of an open task, with the class and the score of the learner's best program."""
     state = f"{best.standard or 'in no class'}, {best.score:,}" if best else ""
+    return _on_a_line(f"  --  {task.title:40} open task {task.label}", state)
+
+
+def _on_a_line(row: str, state: str) -> list[str]:
+    """Returns both in one line if it fits into the terminal, otherwise in two."""
     fits = len(row) + 2 + len(state) <= terminal.width()
     return [f"{row}  {state}".rstrip()] if fits else [row, f"      {state}"]
 
@@ -226,9 +235,25 @@ def next_(folder: str | None) -> None:
         terminal.echo("You have passed every problem of the course. `grade certificate` writes a record of it.")
         return
     _say_hunts(space)
-    row, standing = space.progress().get(problem.name, log.Progress()), space.standing(problem)
     time = f" It takes about {problem.minutes} minutes." if problem.minutes else ""
     terminal.echo(f"Next: problem {problem.label}, {problem.title}, in “{catalog.part_of(problem)}”.{time}")
+    _say_standing(space, problem)
+    if instead := space.instead_of(problem):
+        terminal.echo(f"This part is optional: you can start with problem {instead.label} instead.")
+    _say_neighbors(space, problem)
+    label = problem.label
+    if is_in_notebook():
+        terminal.echo(f"Read `%page {label}`, write your code in a cell, grade it with `%%grade {label}` above it.")
+        return
+    terminal.echo(
+        f"Read `grade show {label}`, write your solution in {space.file(problem)}, grade it with `grade problem "
+        f"{label}`."
+    )
+
+
+def _say_standing(space: workspace.Workspace, problem: Problem) -> None:
+    """Prints how far the learner came with a problem, and which one teaches what went wrong there."""
+    row, standing = space.progress().get(problem.name, log.Progress()), space.standing(problem)
     if row.verdict == "PASS":
         terminal.echo(
             f"You passed it before, and it is {standing.state} now: {standing.points} of {problem.points} points."
@@ -238,8 +263,10 @@ def next_(folder: str | None) -> None:
         terminal.echo(f"You have started it: {row.score} of {problem.points} points{stages}.")
     if (basics := catalog.explained_by(problem, row.mistakes)) and not space.standing(basics).passed:
         terminal.echo(f"Problem {basics.label}, {basics.title}, teaches what your mistakes there have in common.")
-    if instead := space.instead_of(problem):
-        terminal.echo(f"This part is optional: you can start with problem {instead.label} instead.")
+
+
+def _say_neighbors(space: workspace.Workspace, problem: Problem) -> None:
+    """Prints which problems this one builds on, and which on the learner's path build on it."""
     before, after = catalog.builds_on(problem), catalog.needed_for(problem)
     way = space.path.problems if problem in space.path.problems else catalog.problems()
     left_out = [each for each in before if each not in way and not space.standing(each).passed]
@@ -251,14 +278,6 @@ def next_(folder: str | None) -> None:
         )
     if needed := [each for each in after if each in way]:
         terminal.echo(f"{_titles(needed)} {'builds' if len(needed) == 1 else 'build'} on it.")
-    label = problem.label
-    if is_in_notebook():
-        terminal.echo(f"Read `%page {label}`, write your code in a cell, grade it with `%%grade {label}` above it.")
-        return
-    terminal.echo(
-        f"Read `grade show {label}`, write your solution in {space.file(problem)}, grade it with `grade problem "
-        f"{label}`."
-    )
 
 
 def _titles(problems: list[Any]) -> str:

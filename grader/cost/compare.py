@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.cost.bill import Bill, count
+from grader.cost.bill import Bill, Line, count
 from grader.cost.figures import COMPARED, NAMES, TRAFFIC, WORK, Figure, Figures, compared
 from grader.course import catalog, imports
 from grader.errors import CourseError
@@ -156,22 +156,25 @@ def _of_operations(bill: Bill, reference: Figures) -> str:
         f"It takes {own / expected:.2g} times the operations of the reference. Most of the difference is "
         f"{_KINDS[kind]}: {bill.figures[kind]:,}, the reference {reference[kind]:,}."
     )
-    if not more:
-        return text
     lines = [line for line in bill.lines if line.file]
-    most = max(lines, key=lambda line: getattr(line, kind), default=None)
-    if most and len(most.callers) > 1:  # the same work is done in several places
+    return f"{text} {_of_lines(lines, kind, bill.figures[kind])}" if more and lines else text
+
+
+def _of_lines(lines: Sequence[Line], kind: str, whole: int) -> str:
+    """Returns which of some lines of the program have most of its operations of a kind, of which there are `whole`."""
+    most = max(lines, key=lambda line: getattr(line, kind))
+    if len(most.callers) > 1:  # the same work is done in several places
         same = [line for line in lines if line.callers == most.callers and getattr(line, kind)]
-        share = sum(getattr(line, kind) for line in same) / bill.figures[kind]
+        share = sum(getattr(line, kind) for line in same) / whole
         has = "Line {} has" if len(same) == 1 else "Lines {} have"
         numbers = _listed([line.line for line in same])
         called = _listed([number for _, number in most.callers])
-        return f"{text} {has.format(numbers)} {share:.0%} of them, in a function that is called in lines {called}."
+        return f"{has.format(numbers)} {share:.0%} of them, in a function that is called in lines {called}."
     if kind == "products" and (masked := [line for line in lines if line.masked]):
         line = max(masked, key=lambda each: each.products)
         shape = " × ".join(map(str, line.masked))
-        return f"{text} Line {line.line} multiplies all of {shape} numbers, and a mask hides a part of them afterwards."
-    return f"{text} Line {most.line} has {getattr(most, kind) / bill.figures[kind]:.0%} of them." if most else text
+        return f"Line {line.line} multiplies all of {shape} numbers, and a mask hides a part of them afterwards."
+    return f"Line {most.line} has {getattr(most, kind) / whole:.0%} of them."
 
 
 def _of_traffic(bill: Bill, reference: Figures) -> str:

@@ -214,41 +214,47 @@ def _problems(root: Path, table: Mapping[str, Any]) -> list[Listed]:
 def _paths(root: Path, table: Mapping[str, Any], problems: Iterable[Listed]) -> Iterator[ListedPath]:
     """Yields the paths in the order of `course.toml`. Raises CourseError if one names no problem of the course, names
     one twice, or has the name of another path."""
-    rows = table.get("path", [])
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise _unsound(root, "write each path as a table `[[path]]`")
     known, names = {str(listed.name): listed.name for listed in problems}, set[str]()
-    for place, row in enumerate(rows, 1):
+    for place, row in enumerate(_tables(root, table, "path"), 1):
         where = f"path {place}"
         _known_keys(root, row, PATH_KEYS, where)
-        name, steps, then, built = row.get("name"), row.get("problems"), row.get("then", ""), row.get("built", "")
+        name, then, built = row.get("name"), row.get("then", ""), row.get("built", "")
         if not isinstance(name, str) or not _TASK_NAME.fullmatch(name) or name in names:
             raise _unsound(root, f"{where} needs a `name` of its own, of small letters, digits and `_`")
-        if not isinstance(steps, list) or not steps:
-            raise _unsound(root, f"{where} must list its `problems`, each once")
-        tables = [step if isinstance(step, dict) else {"problem": step} for step in steps]
-        for table in tables:
-            _known_keys(root, table, STEP_KEYS, where)
-        listed = [str(table.get("problem")) for table in tables]
-        if len({*listed}) < len(listed):
-            raise _unsound(root, f"{where} must list its `problems`, each once")
-        if unknown := next((each for each in listed if each not in known), None):
+        steps = _steps(root, row.get("problems"), where)
+        if unknown := next((each for each in steps if each not in known), None):
             raise _unsound(root, f"{where} lists {unknown!r}, which is no problem of the course")
-        done = {each: table["done"] for each, table in zip(listed, tables, strict=True) if "done" in table}
+        done = {each: step["done"] for each, step in steps.items() if "done" in step}
         if not all(isinstance(text, str) and text.isprintable() for text in (then, built, *done.values())):
             raise _unsound(root, f"`then`, `built` and `done` of {where} must be texts, each in one line")
         names.add(name)
-        yield ListedPath(name, _title(root, row, where), then, built, tuple(known[each] for each in listed), done)
+        yield ListedPath(name, _title(root, row, where), then, built, tuple(known[each] for each in steps), done)
+
+
+def _steps(root: Path, rows: Any, where: str) -> Mapping[str, Mapping[str, Any]]:
+    """Returns the steps of a path by their problems. Raises CourseError if it has none, or one twice."""
+    steps = [row if isinstance(row, dict) else {"problem": row} for row in rows] if isinstance(rows, list) else []
+    for step in steps:
+        _known_keys(root, step, STEP_KEYS, where)
+    by_problem = {str(step.get("problem")): step for step in steps}
+    if not steps or len(by_problem) < len(steps):
+        raise _unsound(root, f"{where} must list its `problems`, each once")
+    return by_problem
+
+
+def _tables(root: Path, table: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    """Returns the tables `[[kind]]`. Raises CourseError if they are written in another way."""
+    rows = table.get(kind, [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise _unsound(root, f"write each {kind} as a table `[[{kind}]]`")
+    return rows
 
 
 def _tasks(root: Path, table: Mapping[str, Any], problems: Iterable[Listed]) -> Iterator[ListedTask]:
     """Yields the open tasks in the order of `course.toml`. Raises CourseError if one has no folder, the name of another
     one or of a problem, or comes after no problem of the course."""
-    rows = table.get("task", [])
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise _unsound(root, "write each task as a table `[[task]]`")
     by_name, taken = {listed.name: listed for listed in problems}, set[str]()
-    for place, row in enumerate(rows, 1):
+    for place, row in enumerate(_tables(root, table, "task"), 1):
         where = f"task {place}"
         _known_keys(root, row, TASK_KEYS, where)
         name, after = (row.get(key) for key in TASK_KEYS)

@@ -74,19 +74,11 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
     # Changes to review are made from solutions, which a bundle has none of.
     open_tasks = [task for task in tasks.after(problems) if not isinstance(task, Review)]
     # The trainer contains a whole GPT, so it is handed out only with what needs it: the capstone, the plays and tasks.
-    needs_harness = (
-        plays or bool(open_tasks) or any("from harness" in _text(problem.folder / "probes.py") for problem in problems)
-    )
-    packages = [*PACKAGES, *(["harness"] if needs_harness else [])]
+    needs_harness = any("from harness" in _text(problem.folder / "probes.py") for problem in problems)
+    packages = [*PACKAGES, *(["harness"] if plays or open_tasks or needs_harness else [])]
     for package in packages:
         shutil.copytree(ROOT / package, folder / package, ignore=_LEFT_OUT)
-    (folder / "problems").mkdir()
-    shutil.copy(ROOT / "problems" / "__init__.py", folder / "problems")
-    if text := assistants.instructions() if agents is None else agents:
-        (folder / "problems" / assistants.FILE).write_text(text, encoding="utf-8")
-    for looked_up in (glossary.path(), models.path()):
-        if looked_up.is_file():
-            shutil.copy(looked_up, folder / "problems")
+    _write_shared(folder / "problems", agents)
     if plays or any("from problems.stage" in _text(task.folder / "evidence.py") for task in open_tasks):
         shutil.copytree(ROOT / "problems" / "stage", folder / "problems" / "stage", ignore=_LEFT_OUT)
     with closing(ForkServer()) as fork_server:
@@ -105,19 +97,41 @@ def fill(folder: Path, problems: Sequence[Problem], *, plays: bool = False, agen
         for module in (ROOT / "tasks").glob("*.py"):  # what several tasks share
             shutil.copy(module, folder / "tasks")
     if book.is_available():
-        (folder / "docs").mkdir()
-        for name in book.FILES:
-            shutil.copy(ROOT / name, folder / name)
-        if (home := selected().root / "docs" / "index.md").is_file():
-            shutil.copy(home, folder / "docs")
-        else:
-            (folder / "docs" / "index.md").unlink()
+        _write_book(folder)
+    _write_project(folder, [*packages, "problems"], problems, [task.label for task in open_tasks])
+
+
+def _write_shared(folder: Path, agents: str | None) -> None:
+    """Writes to the new folder of the problems what they share."""
+    folder.mkdir()
+    shutil.copy(ROOT / "problems" / "__init__.py", folder)
+    if text := assistants.instructions() if agents is None else agents:
+        (folder / assistants.FILE).write_text(text, encoding="utf-8")
+    for looked_up in (glossary.path(), models.path()):
+        if looked_up.is_file():
+            shutil.copy(looked_up, folder)
+
+
+def _write_book(folder: Path) -> None:
+    """Copies what `grade book` needs, with the first page of the selected course if it has one."""
+    (folder / "docs").mkdir()
+    for name in book.FILES:
+        shutil.copy(ROOT / name, folder / name)
+    if (home := selected().root / "docs" / "index.md").is_file():
+        shutil.copy(home, folder / "docs")
+    else:
+        (folder / "docs" / "index.md").unlink()
+
+
+def _write_project(
+    folder: Path, packages: Sequence[str], problems: Sequence[Problem], open_tasks: Sequence[str]
+) -> None:
+    """Writes the files with which the bundle is installed, and its README."""
     first = problems[0]
-    kept = [task.label for task in open_tasks]
-    listed = tomli_w.dumps(course.as_toml(selected(), [problem.name for problem in problems], kept))
+    listed = tomli_w.dumps(course.as_toml(selected(), [problem.name for problem in problems], open_tasks))
     (folder / WHEEL).mkdir()
     for name, text in {
-        project.PROJECT_FILE: project.project_file([*packages, "problems"], beside=WHEEL),
+        project.PROJECT_FILE: project.project_file(packages, beside=WHEEL),
         project.LICENSE: project.license_text(),
         ".gitignore": ".venv/\n__pycache__/\n",
         course.FILE: listed,

@@ -152,16 +152,8 @@ def _picture(exhibit: Exhibit, width: int) -> Iterator[str]:
 
 
 def _story(story: Story, width: int) -> Iterator[str]:
-    cells: list[tuple[str, Style]] = []
-    for index, token in enumerate(story.tokens):
-        if story.given and index == story.given:
-            cells.append(("▸", None))
-        elif story.separated and index:
-            cells.append(("│", None))
-        style = _token_style(story, token, index)
-        cells += [(character, style) for character in token.text]
     is_empty = False
-    for line in _broken(cells, width - 2):
+    for line in _broken(list(_cells(story)), width - 2):
         was_empty, is_empty = is_empty, not line
         if is_empty and was_empty:  # a model that has learned little writes many of them
             continue
@@ -170,13 +162,25 @@ def _story(story: Story, width: int) -> Iterator[str]:
     if story.kinds:
         yield from _groups(story, width)
     if named := surprising(story):
-        parts = [
-            f"`{visible(token.text)}` {amount(token.value or 0.0)} (likelier: "
-            + ", ".join(f"`{visible(text)}` {percent(share)}" for text, share in token.others[:2] if text != token.text)
-            + ")"
-            for token in named
-        ]
-        yield from wrap(f"Highest {story.meaning or 'values'}: {'; '.join(parts)}.", width)
+        parts = "; ".join(map(_beside_likelier, named))
+        yield from wrap(f"Highest {story.meaning or 'values'}: {parts}.", width)
+
+
+def _cells(story: Story) -> Iterator[tuple[str, Style]]:
+    """Yields each character with its style, and marks where the tokens that were given end."""
+    for index, token in enumerate(story.tokens):
+        if story.given and index == story.given:
+            yield "▸", None
+        elif story.separated and index:
+            yield "│", None
+        style = _token_style(story, token, index)
+        yield from ((character, style) for character in token.text)
+
+
+def _beside_likelier(token: Token) -> str:
+    """Returns a token with its value and the two tokens that were likelier."""
+    others = [f"`{visible(text)}` {percent(share)}" for text, share in token.others[:2] if text != token.text]
+    return f"`{visible(token.text)}` {amount(token.value or 0.0)} (likelier: {', '.join(others)})"
 
 
 def _groups(story: Story, width: int) -> Iterator[str]:

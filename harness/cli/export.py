@@ -43,15 +43,8 @@ def export(
         raise UsageError(f"--adapters, --step and --no-pieces need a run; {run_name} is none.")
     if adapters:
         _check_adapters(root, run_name, dtype or "", no_pieces=no_pieces)
-    target = to or folder
-    if target is None or (to and folder):
-        option = " --adapters" * adapters
-        raise UsageError(f"Name one folder to export to, as in `harness export {run_name}{option} --to DIR`.")
+    target = _target(run_name, folder, to, adapters=adapters)
     is_file = target.suffix == GGUF
-    if is_file and adapters:
-        raise UsageError(f"--adapters is not valid with {target}; adapters are written to a folder.")
-    if is_file and target.exists():
-        raise UsageError(f"{target} already exists; choose another file.")
     prepare_jax()
     from commandline.files import new_folder
 
@@ -69,6 +62,19 @@ def export(
         if is_file:
             shutil.rmtree(beside, ignore_errors=True)
     terminal.echo(" ".join(filter(None, (f"Exported {said.format(target=target)}.", note))))
+
+
+def _target(run_name: str, folder: Path | None, to: Path | None, *, adapters: bool) -> Path:
+    """The folder or file to write. Raises UsageError if none or two are named, or a file that cannot be written."""
+    target = to or folder
+    if target is None or (to and folder):
+        option = " --adapters" * adapters
+        raise UsageError(f"Name one folder to export to, as in `harness export {run_name}{option} --to DIR`.")
+    if target.suffix == GGUF and adapters:
+        raise UsageError(f"--adapters is not valid with {target}; adapters are written to a folder.")
+    if target.suffix == GGUF and target.exists():
+        raise UsageError(f"{target} already exists; choose another file.")
+    return target
 
 
 def _check_adapters(root: Path, name: str, dtype: str, *, no_pieces: bool) -> None:

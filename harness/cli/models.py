@@ -261,17 +261,42 @@ def evaluate(
         return
     if settings:
         raise UsageError("--set needs --task.")
+    if field is not None and spec is None:
+        raise UsageError("--field needs --data.")
     prepare_jax()
-    import math
-
     import jax
 
-    from harness.data.batches import on_tokenizer
-    from harness.data.sources import is_generated
     from harness.run.state import base_state, load_state
 
-    is_run = not run_name.startswith(HUGGING_FACE)
-    if is_run:
+    session = _session_to_evaluate(root, run_name, spec, field, step, no_pieces=no_pieces)
+    if run_name.startswith(HUGGING_FACE):
+        state, named = base_state(session), run_name
+    else:
+        step, state = load_state(session, step)
+        named = f"Run {run_name}, step {step}"
+    with jax.set_mesh(session.mesh):
+        loss, measured = session.measure(state)
+    if as_json:
+        data, bits = session.validation, None if session.config.has_pairs else session.bits_per_byte(loss)
+        known = {"model": run_name, "step": step, "data": data.name, "tokens": len(data.validation)}
+        numbers = {"loss": float(loss), "bits_per_byte": bits, **{key: float(each) for key, each in measured.items()}}
+        click.echo(json.dumps({**known, **numbers}))
+    elif session.config.has_pairs:
+        name = f"{session.validation.name}, " if spec else ""
+        click.echo(f"{named}, on {name}{counted(len(session.validation_windows), 'pair')}")
+        for key, value in {"loss": loss, **measured}.items():
+            click.echo(f"  {key.replace('_', ' '):<17}{value:.4f}")
+    else:
+        _say_losses(session, named, spec, loss)
+
+
+def _session_to_evaluate(
+    root: Path, run_name: str, spec: str | None, field: str | None, step: int | None, *, no_pieces: bool
+) -> Any:
+    """The session of a run or of an imported model, on other data if `spec` names some. Prints notes on them."""
+    from harness.data.batches import on_tokenizer
+
+    if not run_name.startswith(HUGGING_FACE):
         session = open_run(root, run_name, no_pieces=no_pieces, eval_batches=0)
     elif no_pieces or step is not None:
         raise UsageError(f"--step and --no-pieces need a run; {run_name} is none.")
@@ -282,30 +307,19 @@ def evaluate(
         session = replace(session, config=config)
     if spec is not None:
         session = session.evaluated_on(spec, field or session.config.field)
-    elif field is not None:
-        raise UsageError("--field needs --data.")
-    data = session.validation
-    if spec is not None:
+        data = session.validation
         for note in (*data.notes, *filter(None, [on_tokenizer(session.config, data)])):
             terminal.echo(note, err=True)
-    if is_run:
-        step, state = load_state(session, step)
-        named = f"Run {run_name}, step {step}"
-    else:
-        state, named = base_state(session), run_name
-    with jax.set_mesh(session.mesh):
-        loss, measured = session.measure(state)
-    tokens, name = data.validation, f"{data.name}, " if spec else ""
-    if as_json:
-        known = {"model": run_name, "step": step, "data": data.name, "tokens": len(tokens), "loss": float(loss)}
-        bits = None if session.config.has_pairs else session.bits_per_byte(loss)
-        click.echo(json.dumps({**known, "bits_per_byte": bits, **{key: float(each) for key, each in measured.items()}}))
-        return
-    if session.config.has_pairs:
-        click.echo(f"{named}, on {name}{counted(len(session.validation_windows), 'pair')}")
-        for key, value in {"loss": loss, **measured}.items():
-            click.echo(f"  {key.replace('_', ' '):<17}{value:.4f}")
-        return
+    return session
+
+
+def _say_losses(session: Any, named: str, spec: str | None, loss: float) -> None:
+    """Prints the loss on texts, beside those of n-gram models."""
+    import math
+
+    from harness.data.sources import is_generated
+
+    tokens, name = session.validation.validation, f"{session.validation.name}, " if spec else ""
     number = len(tokens.ends)
     texts = f"{number:,} stories" if is_generated(spec or session.config.data) else counted(number, "text")
     click.echo(f"{named}, on {name}{texts} of {len(tokens):,} tokens")

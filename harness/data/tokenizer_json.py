@@ -182,12 +182,26 @@ class FileTokenizer(tiktoken.Encoding):
 
 def _ranks(content: dict[str, Any]) -> dict[bytes, int]:
     """The ranks of the vocabulary, in order, after a check that its merges do what they do in tiktoken."""
-    model, added = content["model"], {token["content"] for token in content.get("added_tokens") or []}
+    model, added = content["model"], content.get("added_tokens") or []
     if content.get("normalizer"):
         raise UnsupportedError("normalizes text")
-    for part, every in (("", [content]), (": model", [model]), (": added_tokens", content.get("added_tokens") or [])):
+    for part, every in (("", [content]), (": model", [model]), (": added_tokens", added)):
         if unknown := [name for each in every for name in unknown_fields(each, f"tokenizer.json{part}")]:
             raise UnsupportedError(f"has the field {unknown[0]}")
+    ranks, merges = _vocabulary(model, {token["content"] for token in added})
+    if max(map(len, ranks), default=0) > LONGEST:
+        raise UnsupportedError(f"has a token of more than {LONGEST} bytes")
+    results = [ranks[first + second] for first, second in merges]
+    last = {last_merge(token, ranks) for token in ranks if len(token) > 1}
+    if results != sorted(results) or not last <= set(merges):
+        raise UnsupportedError("merges tokens in another order than that of their ids")
+    if not all(bytes([byte]) in ranks for byte in range(256)):
+        raise UnsupportedError("lacks some bytes")
+    return ranks
+
+
+def _vocabulary(model: dict[str, Any], added: set[str]) -> tuple[dict[bytes, int], list[tuple[bytes, bytes]]]:
+    """The ranks of the tokens that are not `added`, in order, and the merges."""
     try:
         if model.get("type", "BPE") != "BPE":
             raise UnsupportedError("is not BPE")
@@ -196,16 +210,7 @@ def _ranks(content: dict[str, Any]) -> dict[bytes, int]:
         merges = [(unspelled(first), unspelled(second)) for first, second in pairs]
     except KeyError as error:
         raise UnsupportedError(f"has the character {error} in its vocabulary") from error
-    if max(map(len, ids), default=0) > LONGEST:
-        raise UnsupportedError(f"has a token of more than {LONGEST} bytes")
-    ranks = dict(sorted(ids.items(), key=lambda item: item[1]))
-    results = [ranks[first + second] for first, second in merges]
-    last = {last_merge(token, ranks) for token in ranks if len(token) > 1}
-    if results != sorted(results) or not last <= set(merges):
-        raise UnsupportedError("merges tokens in another order than that of their ids")
-    if not all(bytes([byte]) in ranks for byte in range(256)):
-        raise UnsupportedError("lacks some bytes")
-    return ranks
+    return dict(sorted(ids.items(), key=lambda item: item[1])), merges
 
 
 def _pattern(pre_tokenizer: dict[str, Any] | None) -> str:

@@ -1,6 +1,8 @@
 """The report at the end of a run: losses next to n-gram baselines, speed, memory, and where the charts are."""
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from harness.run.epochs import epochs, long_past_best, rounded
 from harness.run.metrics_file import training_seconds
 from harness.run.run_session import Session
 
+Metrics = dict[str, Any]  # of one step
 AVERAGED = 10  # updates at the beginning and at the end
 
 
@@ -19,51 +22,18 @@ def report(session: Session) -> str:
     metrics = run.metrics()
     if not metrics:
         return f"Run {run.folder} has no finished steps."
-    validated = [entry for entry in metrics if entry["validation_loss"] is not None]
-    best = min(validated, key=lambda entry: entry["validation_loss"], default=None)
-    last = metrics[-1]
+    last, baselines = metrics[-1], read_baselines(run)
+    best = min(_validated(metrics), key=lambda entry: entry["validation_loss"], default=None)
     rows = [
-        (
-            "loss at the first step",
-            f"{_number(metrics[0]['loss'])}  ({_chance(config)})",
-        ),
+        ("loss at the first step", f"{_number(metrics[0]['loss'])}  ({_chance(config)})"),
         ("loss at the last step", _number(last["loss"])),
-    ]
-    if best is not None:
-        loss, best_loss = validated[-1]["validation_loss"], best["validation_loss"]
-        unit = "per pair" if config.has_pairs else "nats per token"
-        rows.append(("validation loss", f"{loss:.4f} {unit} (best {best_loss:.4f}, step {best['step']})"))
-        if config.has_pairs:
-            last_one = validated[-1]
-            rows += [
-                ("pairs the right way round", f"{last_one['validation_accuracy']:.1%} of those for validation"),
-                ("margin of the rewards", f"{last_one['validation_margin']:.3f}"),
-            ]
-        if (bits := session.bits_per_byte(loss)) is not None:
-            rows.append(("  in bits per byte", f"{bits:.4f} (best {session.bits_per_byte(best_loss):.4f})"))
-    if ngrams := session.ngrams:
-        rows += [("  of a bigram model", f"{ngrams.bigram:.4f}"), ("  of a unigram model", f"{ngrams.unigram:.4f}")]
-    if "base" in (baselines := read_baselines(run)):
-        rows.append(("  of the base, at step 0", f"{baselines['base']:.4f}"))
-    charts = ", ".join(str(run.folder / name) for name in ("loss.svg", "lr.svg"))
-    if config.has_pairs:
-        charts = str(run.folder / "preference.svg")
-    if rewarded := reward_summary(session):
-        rows.append(("reward", f"{rewarded['reward_first']:.3f} at first, {rewarded['reward_last']:.3f} at last"))
-        if "kl" in rewarded:
-            rows.append(("KL from the base", f"{rewarded['kl']:.4f} nats per token"))
-        rows += [
-            ("groups of equal rewards", f"{sum(entry['equal_groups'] for entry in metrics)}, which teach nothing"),
-        ]
-        charts = str(run.folder / "reward.svg")
-    utilizations = [entry["mfu"] for entry in metrics if entry["mfu"] is not None]
-    rows += [
+        *(_validation_rows(session, _validated(metrics)[-1], best) if best else ()),
+        *_baseline_rows(session, baselines),
+        *_reward_rows(session, metrics),
         *((f"epochs of {name}", rounded(number)) for name, number in epochs(session, last["step"]).items()),
         ("updates skipped", str(last["skipped"])),
-        ("tokens/s, median", f"{np.median([entry['tokens_per_s'] for entry in metrics]):,.0f}"),
-        *([("model FLOP utilization", f"{np.median(utilizations):.1%}")] if utilizations else []),
-        ("memory, peak", f"{max(entry['memory'] for entry in metrics) / 1e9:.2f} GB"),
-        ("charts", charts),
+        *_cost_rows(metrics),
+        ("charts", ", ".join(str(run.folder / name) for name in _charts(session))),
     ]
     title = f"Run {run.folder}: {last['step']} of {config.steps} steps, {last['tokens']:,} tokens"
     width = max(26, *(len(name) for name, _ in rows)) + 2
@@ -79,6 +49,54 @@ def report(session: Session) -> str:
             f"--set learning_rate={config.learning_rate / 10:g}, or more text."
         )
     return "\n".join(lines)
+
+
+Rows = Iterator[tuple[str, str]]  # names and values
+
+
+def _validated(metrics: Sequence[Metrics]) -> list[Metrics]:
+    return [entry for entry in metrics if entry["validation_loss"] is not None]
+
+
+def _validation_rows(session: Session, last: Metrics, best: Metrics) -> Rows:
+    loss, best_loss = last["validation_loss"], best["validation_loss"]
+    unit = "per pair" if session.config.has_pairs else "nats per token"
+    yield "validation loss", f"{loss:.4f} {unit} (best {best_loss:.4f}, step {best['step']})"
+    if session.config.has_pairs:
+        yield "pairs the right way round", f"{last['validation_accuracy']:.1%} of those for validation"
+        yield "margin of the rewards", f"{last['validation_margin']:.3f}"
+    if (bits := session.bits_per_byte(loss)) is not None:
+        yield "  in bits per byte", f"{bits:.4f} (best {session.bits_per_byte(best_loss):.4f})"
+
+
+def _baseline_rows(session: Session, baselines: Mapping[str, float]) -> Rows:
+    if ngrams := session.ngrams:
+        yield "  of a bigram model", f"{ngrams.bigram:.4f}"
+        yield "  of a unigram model", f"{ngrams.unigram:.4f}"
+    if "base" in baselines:
+        yield "  of the base, at step 0", f"{baselines['base']:.4f}"
+
+
+def _reward_rows(session: Session, metrics: Sequence[Metrics]) -> Rows:
+    if rewarded := reward_summary(session):
+        yield "reward", f"{rewarded['reward_first']:.3f} at first, {rewarded['reward_last']:.3f} at last"
+        if "kl" in rewarded:
+            yield "KL from the base", f"{rewarded['kl']:.4f} nats per token"
+        yield "groups of equal rewards", f"{sum(entry['equal_groups'] for entry in metrics)}, which teach nothing"
+
+
+def _cost_rows(metrics: Sequence[Metrics]) -> Rows:
+    utilizations = [entry["mfu"] for entry in metrics if entry["mfu"] is not None]
+    yield "tokens/s, median", f"{np.median([entry['tokens_per_s'] for entry in metrics]):,.0f}"
+    if utilizations:
+        yield "model FLOP utilization", f"{np.median(utilizations):.1%}"
+    yield "memory, peak", f"{max(entry['memory'] for entry in metrics) / 1e9:.2f} GB"
+
+
+def _charts(session: Session) -> tuple[str, ...]:
+    if reward_summary(session):
+        return ("reward.svg",)
+    return ("preference.svg",) if session.config.has_pairs else ("loss.svg", "lr.svg")
 
 
 def _chance(config: Config) -> str:
