@@ -118,9 +118,17 @@ def _identical(reference: Answers, first: Evidence, others: Sequence[Evidence], 
             bool(_with_its_output(reference, first, [variant]))
             and _explains_first(reference, first, variant, loosely=False)
             and _fits(reference, others, [variant], loosely=False).get(variant) == []
+            and all(_same_unchecked(reference, item, variant) for item in (first, *others))
         )
 
     return next(filter(is_it, suspects), None)
+
+
+def _same_unchecked(reference: Answers, item: Evidence, variant: str) -> bool:
+    """Returns whether a variant has the leaves that no check compares, which tell some ideas apart."""
+    answer = reference.ask(item.check, item.case, variant).result()
+    sides = ([leaf for leaf in side.leaves if leaf.path.startswith(UNCHECKED)] for side in (answer, item.outcome))
+    return compare(*sides, _close(item)) is None
 
 
 def _explaining(reference: Answers, first: Evidence, others: Sequence[Evidence]) -> dict[str, list[Evidence]]:

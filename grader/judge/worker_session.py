@@ -270,14 +270,19 @@ class Session:
                 self.worker.killed_for or f"it had used up most of its {self.worker.limits.memory >> 20} MiB of memory"
             )
             return Failure(_kind(self.worker), message=f"stopped after {self.seconds:g} s: {reason}", frames=frames)
+        computed = self._computing()
         if self._clock and self._clock.starved:
-            given = (
-                f"{self.seconds * PATIENCE:g} s, in which the machine gave it {self._computing():.1f} s of computing"
+            message = (
+                f"no result within {self.seconds * PATIENCE:g} s, in which the machine gave it {computed:.1f} s of "
+                "computing; grade again when less else runs"
             )
-            return Failure(
-                "timeout", message=f"no result within {given}; grade again when less else runs", frames=frames
+        elif computed < self.seconds / 2:
+            message = (
+                f"no result within {self.seconds:g} s, of which it computed for {computed:.1f} s: either it waits for "
+                "something, or the machine is busy"
             )
-        message = f"no result within {self.seconds:g} s; is there an infinite loop?"
+        else:
+            message = f"no result within {self.seconds:g} s; is there an infinite loop?"
         return Failure("timeout", message=message, frames=frames)
 
     def _answer(self, clock: Clock) -> Frame:

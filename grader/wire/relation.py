@@ -121,8 +121,8 @@ def _scalar(want: float, have: float, name: "_Namer") -> str:
     if want == 0 or have == 0:
         return ""
     factor = have / want
-    if abs(factor + 1) < _CLOSE:
-        return "It has the wrong sign."
+    if abs(factor + 1) < _CLOSE:  # by chance, if both are whole numbers
+        return "" if want.is_integer() else "It has the wrong sign."
     named = name(factor)
     simple = any(abs(max(abs(factor), 1 / abs(factor)) / ratio - 1) < _CLOSE for ratio in _ROUND)
     return f"It is {factor:.5g} times what is expected{named}." if named or simple else ""

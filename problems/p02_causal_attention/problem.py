@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grader.checks import causality, output, output_and_gradient
-from grader.problem import Cases, Entry, Problem, Tolerance
+from grader.problem import Cases, Check, Entry, Problem, Tolerance
 
 ATTENTION = "causal_attention"
 
@@ -29,8 +29,19 @@ def large(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     return {**values, "q": values["q"] * 100, "k": values["k"] * 100}
 
 
+def far(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
+    """Scores so far apart that each query has one weight of 1, so that rounding changes no gradient. The largest of
+    query 0 is hidden from it."""
+    import numpy as np
+
+    T, K = sizes["T"], sizes["K"]
+    q = rng.integers(30, 99, (T, K)) * np.where(np.arange(T) % 2, -1, 1)[:, None]
+    k = np.repeat([[*rng.permutation(T - 1), T]], K, axis=0).T * 50 - 75
+    return {"q": q.astype("float32"), "k": k.astype("float32"), "v": normal(sizes, rng)["v"]}
+
+
 # Neighboring float32 numbers near 10,000 are 0.001 apart, so the scores themselves, and with them the weights, are that
-# rough.
+# rough. A gradient there is a difference of rounded numbers times keys of some hundreds.
 SATURATED = Tolerance(rtol=2e-3, atol=2e-3)
 SIZES = {"T": (4, 7, 11), "K": (3, 5)}
 
@@ -41,6 +52,7 @@ PROBLEM = Problem(
     cases={
         "cases": Cases(normal, SIZES, covers=("coprime",)),
         "large": Cases(large, SIZES, draws=1),
+        "far": Cases(far, {"T": (4, 7), "K": (3, 5)}, draws=2),
         "one": Cases(one, {"K": (3, 5)}, draws=1, covers=("one",)),
     },
     checks=(
@@ -48,5 +60,7 @@ PROBLEM = Problem(
         output(ATTENTION, points=1, name="a story of one token", cases="one"),
         causality(ATTENTION, argument="v", points=2),
         output(ATTENTION, points=1, name="large scores stay finite", cases="large", tolerance=SATURATED),
+        Check("gradient of large scores", 1, "values", {"entry": ATTENTION, "wrt": ["q", "k", "v"]}, "gradient", "far",
+              tolerance=SATURATED),
     ),
 )  # fmt: skip

@@ -52,7 +52,7 @@ PROBLEM = Problem(
         "entry": Cases(story, LARGE, draws=1, covers=("layers", "vocabulary", "coprime", "one")),
     },
     checks=(
-        parameters(MODEL, points=1),
+        parameters(MODEL, points=1, initial=["pos_embed"]),
         *output_and_gradient(MODEL, wrt="parameters", points=(3, 1)),
         output(FORWARD, fill=MODEL, points=1, name="mini_gpt_forward", cases="entry", tolerance=SMALL),
     ),

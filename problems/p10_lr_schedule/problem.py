@@ -57,7 +57,8 @@ def of_update(case: Case, wrong: Difference) -> str:
 
 
 STABLE: Any = {"options": {"entry": "warmup_stable_decay"}, "tolerance": RATE, "in_words": at_step, "traced": True,
-               "advice": "Both schedules must be traceable: choose with `jnp.where`, not `if`."}  # fmt: skip
+               "advice": "At step `decay_start` the rate is still `peak`, and at step `decay_steps` it is a tenth of "
+               "it. Each step between them takes the same part of the fall."}  # fmt: skip
 
 PROBLEM = Problem(
     title="A learning-rate schedule",

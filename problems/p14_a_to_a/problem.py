@@ -38,14 +38,15 @@ def run(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 def of_loss(case: Case, wrong: Difference) -> str:
     """What the loss after a run says: first of all, whether the training diverges."""
     V, got = int(case.values["vocab_size"]), float(wrong.got.replace(",", ""))
+    what = f"the loss of the model after {STEPS} steps is {wrong.got}"
     if not math.isfinite(got):
-        return f"the training diverges: the loss after {STEPS} steps is {wrong.got}, expected {wrong.expected}"
+        return f"the training diverges: {what}, expected {wrong.expected}"
     if got > math.log(V) + 1:
         return (
-            f"the training diverges: the loss after {STEPS} steps is {wrong.got}, above ln V = {math.log(V):.2f} of a "
-            f"model that knows nothing; expected {wrong.expected}"
+            f"the training diverges: {what}, above ln V = {math.log(V):.2f} of a model that knows nothing; expected "
+            f"{wrong.expected}"
         )
-    return f"the loss after {STEPS} steps is {wrong.got}, expected {wrong.expected}"
+    return f"{what}, expected {wrong.expected}"
 
 
 def answered(case: Case, wrong: Difference) -> str:

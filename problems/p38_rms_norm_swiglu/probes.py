@@ -27,8 +27,9 @@ def half_precision(subject: Subject, case: Case) -> Reading:
 
 
 def in_bfloat16(execution: Execution) -> dict[str, Any]:
-    """The number of squares, sums and roots on bfloat16."""
-    counts = dict.fromkeys(("squares", "sums", "roots"), 0)
+    """The number of squares, sums and roots on bfloat16, or rounded to it: what has fewer numbers than a row is one of
+    a row."""
+    counts, D = dict.fromkeys(("squares", "sums", "roots"), 0), int(execution.case.values["d_model"])
     for operation in stablehlo.operations(execution.compiled.parsed):
         name, operands = operation.name.removeprefix("stablehlo."), list(operation.operands)
         if name == "multiply" and operands[0] == operands[1]:
@@ -37,6 +38,8 @@ def in_bfloat16(execution: Execution) -> dict[str, Any]:
             name == "dot_general"
         ):  # may ask for float32 sums of bfloat16 numbers, whose products float32 holds exactly
             counts["sums"] += stablehlo.dtypes(operation.results) == ["bf16"]
+        elif name == "convert":
+            counts["roots"] += stablehlo.dtypes(operation.results) == ["bf16"] and stablehlo.numbers(operands[0]) < D
         elif name in NEED_FLOAT32 and "bf16" in stablehlo.dtypes(operands):
             counts[NEED_FLOAT32[name]] += name != "reduce" or stablehlo.reduces_by(operation, "stablehlo.add")
     return {kind: np.int32(count) for kind, count in counts.items()}

@@ -46,7 +46,7 @@ def on_a_tpu(allowed: str, case: Case, difference: Difference) -> str:
     if name == "numbers_outside":
         return f"the program for a TPU has arithmetic outside of kernels, on {difference.got} numbers {allowed}"
     if name == "too_large":
-        return f"the kernels for a TPU compute with an array of {difference.got} numbers, more than two blocks"
+        return f"the program for a TPU computes with an array of {difference.got} numbers, more than two blocks"
     what = "give" if name == "output" else f"give the gradient {name.partition('.')[2]}:"
     return f"the kernels for a TPU {what} {difference.got} at {list(difference.index)}, expected {difference.expected}"
 

@@ -86,24 +86,26 @@ def clustering(subject: Subject, case: Case) -> Reading:
 
 @eager
 def clustering_many(subject: Subject, case: Case) -> Reading:
-    """The labels of ten chains of texts, whose pairs are in any order, and of two chains whose last pair comes first,
-    after those of shorter ones."""
+    """The labels of ten chains of texts, whose pairs are in any order, and of two chains whose last pair comes first or
+    last, after those of shorter ones."""
     rng = np.random.default_rng(int(case.values["seed"]))
 
     def of_chain(D: int) -> Any:
         names, places = rng.permutation(D), [place for place in rng.permutation(D - 1) if place % (D // 10)]
         return _labels(subject, [tuple(sorted(map(int, names[place : place + 2]))) for place in places], D)
 
-    def of_descending(D: int) -> Any:
-        pairs = [(place, place + 1) for place in reversed(range(D - 1)) if place != D // 2]
-        return _labels(subject, pairs, D)
+    def of_two(places: Callable[[int], Iterable[int]]) -> Callable[[int], Any]:
+        return lambda D: _labels(subject, [(place, place + 1) for place in places(D - 1) if place != D // 2], D)
 
     most = int(case.values["N"])
     return Reading(
         {
             "clusters.any_order": _growing(of_chain, most, "clusters", "texts"),
             "clusters.last_pair_first": _growing(
-                of_descending, most, "clusters", "texts in chains whose last pair comes first"
+                of_two(lambda D: reversed(range(D))), most, "clusters", "texts in chains whose last pair comes first"
+            ),
+            "clusters.last_pair_last": _growing(
+                of_two(range), most, "clusters", "texts in chains whose last pair comes last"
             ),
         }
     )

@@ -90,13 +90,15 @@ def data(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def scored(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """Scores of good and bad texts, and a recall. With `ties`, many scores are equal."""
+    """Scores of good and bad texts, and a recall. With `ties`, many scores are equal, such as those of the best
+    texts."""
     import numpy as np
 
     good, bad = sizes["good"], sizes["bad"]
     scores = np.append(rng.standard_normal(good) + 1, rng.standard_normal(bad) - 0.5)
     if sizes["ties"]:
         scores = np.round(scores)
+        scores[:good] = [3] * (good - 3) + [1, 0, -2]
     order = rng.permutation(good + bad)
     labels = np.append(np.ones(good), np.zeros(bad)).astype("int32")
     recall = [0.5, 0.75, 0.9, 0.3, 1.0, 0.6][sizes["recall"]]

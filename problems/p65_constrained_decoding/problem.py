@@ -27,6 +27,7 @@ PLAIN = (
 )
 REPEATED = (
     ("then", A, ("many", B), ("byte", b"c")),
+    ("then", A, ("many", B), ("many", ("byte", b"c")), ("byte", b"1")),
     ("then", DIGIT, ("many", DIGIT), ("or", ("then",), ("then", ("byte", b"."), DIGIT, ("many", DIGIT)))),
     ("many", ("then", A, ("many", B))),
     ("many", ("or", ("then",), A, ("many", ("then", ("many", B), ("or", ("byte", b"c"), ("then",)))))),
@@ -198,8 +199,8 @@ def improbable(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """A table of next states, and the logits after each token. The end token is likely, and allowed in the last state
-    only."""
+    """A table of next states, and the logits after each token. The end token is allowed in the first state and the
+    last, and likely in the last only."""
     import numpy as np
 
     S, V = sizes["S"], sizes["V"]
@@ -208,11 +209,11 @@ def texts(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     following = np.minimum(np.arange(S) + 1, S - 1)
     next_states = np.where(allowed, following[:, None], -1)
     next_states[0, :2] = [0, -1]  # the first token may come again
-    next_states[:, V - 1] = np.where(np.arange(S) == S - 1, S - 1, -1)
+    next_states[:, V - 1] = [0, *[-1] * (S - 2), S - 1]
     after = rng.standard_normal((V + 1, V))
     after[:, V - 1] += 5
-    after[0, 0] = -9  # after itself, any other one is likelier
-    after[V, 0] = 4
+    after[0, [0, V - 1]] = -9, -20  # after itself, any other one is likelier
+    after[V, [0, V - 1]] = 4, -4
     if "low" in sizes:  # below the lowest number of float16, and far below that of a token that is not allowed
         next_states[:, 1], next_states[: S - 1, 2] = -1, np.arange(1, S)
         after[:, 1] += 500
@@ -272,7 +273,7 @@ PROBLEM = Problem(
     ),
     cases={
         "plain": Cases(partial(expressions, "plain"), {"kind": (0, 1, 2, 3)}, draws=4),
-        "repeated": Cases(partial(expressions, "repeated"), {"kind": (0, 1, 2, 3, 4)}, draws=5),
+        "repeated": Cases(partial(expressions, "repeated"), {"kind": (0, 1, 2, 3, 4, 5)}, draws=6),
         "undecided": Cases(partial(expressions, "undecided"), {"kind": (0, 1, 2)}, draws=3),
         "random": Cases(partial(expressions, "random"), {"depth": (2, 3)}, draws=4),
         "numbers": Cases(numbers, {"V": (16,)}, draws=1, show=readable),

@@ -12,7 +12,7 @@ import numpy as np
 from grader.authoring import BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
 from problems.p84_contamination.planted import WORDS as PARTS
-from problems.p84_contamination.problem import FAMILIES, HALF, HOLM, ORDER, SCAN, SPLIT, number_of
+from problems.p84_contamination.problem import FAMILIES, HALF, HOLM, LEAST, ORDER, SCAN, SPLIT, number_of
 
 NONE, MOST_WORDS = -1, 60
 N_MANY, N_LONG, REACH, WORDS_OF_A_QUESTION, WORDS_OF_A_DOCUMENT = 8, 5, 20, 30, 100
@@ -88,9 +88,8 @@ def counting(subject: Subject, case: Case, entry: str) -> Reading:
 @eager
 def ordering(subject: Subject, case: Case) -> Reading:
     """The logarithm of the p-value of an order."""
-    return Reading(
-        {"order.log10_p": np.log10(max(_p_value(subject, **_copied(case, "canonical", "shuffled")), 1e-300))}
-    )
+    p = _p_value(subject, **_copied(case, "canonical", "shuffled"))
+    return Reading({"order.log10_p": np.log10(max(p, 10.0**LEAST))})
 
 
 @eager

@@ -15,6 +15,7 @@ SPLIT, SCAN, EXPOSURE, ORDER, HOLM = "words", "scan", "exposure", "order_test", 
 HALF = 0.5
 LEAKS = {"-1": "SHORT", "0": "CLEAN", "1": "QUESTION", "2": "ANSWERED"}
 FAMILIES = 400
+LEAST = -300.0  # the logarithm of a p-value that counts as 0
 # Logarithms and means in float64 are right to 1e-12, and p-values of Student's distribution to 1e-10 of themselves,
 # which is why their logarithms are compared. Ranks that are off by one change an exposure by 1e-5 or more.
 DIGITS = Tolerance(rtol=0.0, atol=1e-7)
@@ -214,7 +215,8 @@ def bits_in_words(case: Case, difference: Difference) -> str:
 
 def p_in_words(case: Case, difference: Difference) -> str:
     """A sentence on a wrong p-value, of which the logarithm is compared."""
-    got, expected = (f"{10 ** float(each):.4g}" for each in (difference.got, difference.expected))
+    values = (float(each) for each in (difference.got, difference.expected))
+    got, expected = ("0" if each <= LEAST else f"{10**each:.4g}" for each in values)
     return f"`{ORDER}` returned {got}, expected {expected}"
 
 

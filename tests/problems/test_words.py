@@ -35,11 +35,11 @@ pytestmark = pytest.mark.fast
         ("13", "inner state unchanged by bad steps", "inner.1", (0,), "7",
          "the inner mean of `z.0.bias[0]` after all steps is 7, expected 3"),
         ("14", "last loss near 0", "last_loss", (), "nan",
-         "the training diverges: the loss after 150 steps is nan, expected 3"),
+         "the training diverges: the loss of the model after 150 steps is nan, expected 3"),
         ("14", "last loss near 0", "last_loss", (), "57",
-         "the training diverges: the loss after 150 steps is 57, above ln V = 3.00 of a model that knows nothing; "
-         "expected 3"),
-        ("14", "last loss near 0", "last_loss", (), "2.9", "the loss after 150 steps is 2.9, expected 3"),
+         "the training diverges: the loss of the model after 150 steps is 57, above ln V = 3.00 of a model that knows "
+         "nothing; expected 3"),
+        ("14", "last loss near 0", "last_loss", (), "2.9", "the loss of the model after 150 steps is 2.9, expected 3"),
         ("14", "every token repeated", "repeats", (4,), "7", "after the run, token 4 is answered with 7, expected 3"),
         ("29", "greedy text", "text.depends_on_key", (), "1",
          "at temperature 0, another key gives another text; the most likely token must be certain"),

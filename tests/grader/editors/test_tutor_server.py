@@ -86,11 +86,11 @@ def test_every_tool_answers_and_none_shows_a_line_of_a_solution_or_changes_a_fil
     # The log is the grader's; everything else stays as it was.
     assert before == {path: path.read_bytes() for path in before}
     graded = dict(zip([f"{name} {arguments.get('problem')}" for name, arguments in calls], answers, strict=True))
-    assert "PASS, 6 of 6 points" in graded["grade 02"][1]
+    assert "PASS, 7 of 7 points" in graded["grade 02"][1]
     assert "attention" in graded["play 02"][1]
     assert "matrix products" in graded["cost 02"][1]
     assert ORDER not in FENCE.sub("", graded["cost 7"][1])
-    assert "02  Causal attention, one head: 6 of 6 points, passed" in answers[-3][1]
+    assert "02  Causal attention, one head: 7 of 7 points, passed" in answers[-3][1]
     assert f"1 of {len(catalog.problems())} problems passed" in answers[-2][1]
     assert "02 Causal attention, one head: on " in answers[-1][1]
     assert space.hints_seen(catalog.find("07")) == len(page.hints(catalog.find("07")))

@@ -1,9 +1,11 @@
 """The two processes of a submission: its worker sees no array of a case, and equal programs are run once."""
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from grader.course import catalog
@@ -62,6 +64,22 @@ def graded(empty_cache: None, fork_server: ForkServer) -> Callable[[str], Report
         return grade(problem, submission, fork_server, GradeOptions(grade_imports=False))
 
     return graded
+
+
+def test_a_program_that_crashed_once_is_run_again(graded, monkeypatch: pytest.MonkeyPatch):
+    """XLA crashes in one of many thousand runs, and the submission is not to blame."""
+    ended: list[WorkerProcess] = []
+    exchange = Session._exchange
+
+    def crashing(session: Session, frame: Frame | None, *expected: str) -> object:
+        if frame and frame.kind == "run" and not ended:
+            ended.append(session.worker)
+            psutil.Process(session.worker._process.pid).children(recursive=True)[-1].send_signal(signal.SIGSEGV)
+        return exchange(session, frame, *expected)
+
+    monkeypatch.setattr(Session, "_exchange", crashing)
+    assert graded(RIGHT).verdict is Verdict.PASS
+    assert len(ended) == 1
 
 
 def test_a_traced_submission_never_gets_a_number_of_a_case(graded, monkeypatch: pytest.MonkeyPatch):
