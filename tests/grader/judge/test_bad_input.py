@@ -123,6 +123,9 @@ FILES = {
     ),
     "infinite loop": Bad(body("while True: pass"), "TIMEOUT", "infinite loop? (bad.py, line 4)"),
     "infinite loop at import": Bad("while True: pass", "TIMEOUT", "infinite loop? (bad.py, line 1)"),
+    "sleeps": Bad(
+        body("import time", "time.sleep(100)"), "TIMEOUT", "either it waits for something, or the machine is"
+    ),
     "loop that catches everything": Bad(
         "while True:\n    try:\n        while True: pass\n    except BaseException: pass\n",
         "TIMEOUT",

@@ -168,6 +168,36 @@ def test_an_idea_must_explain_a_case_of_other_sizes(graded):
     assert "only three layers" not in str(graded("23", source, biases)["misconception"])
 
 
+TRAINS_A_COPY = """
+    graphdef, state = nnx.split(model)
+    optimizer = optax.adam(0.03)
+
+    @jax.jit
+    def update(state, moments, batch):
+        def mean_loss(state):
+            logits_BTV = jax.vmap(nnx.merge(graphdef, state))(batch)
+            return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(logits_BTV, batch))
+
+        loss, gradients = jax.value_and_grad(mean_loss)(state)
+        changes, moments = optimizer.update(gradients, moments)
+        return optax.apply_updates(state, changes), moments, loss
+
+    losses, moments = [], optimizer.init(state)
+    for batch in token_ids:
+        state, moments, loss = update(state, moments, batch)
+        losses.append(loss)
+    return jnp.stack(losses)
+"""
+
+
+def test_of_ideas_with_the_same_compared_numbers_the_one_that_a_line_suggests_must_have_all_others(graded):
+    """A copy is trained by a function under `jax.jit`: its losses fall, unlike those of a step that updates nothing."""
+    source, head = (ROOT / "solutions" / "p14_a_to_a.py").read_text(), "    optimizer = nnx.Optimizer("
+    body = source[source.index(head) :]
+    report = graded("14", source, (body, TRAINS_A_COPY), ("@nnx.jit", "@jax.jit"))
+    assert report["misconception"]["name"] == "a copy of the model trained"
+
+
 def test_a_failure_is_that_of_an_idea_only_if_it_is_the_same_error(graded):
     source = (ROOT / "solutions" / "p10_lr_schedule.py").read_text()
     share = "(1 + jnp.cos(jnp.pi * share)) / 2"

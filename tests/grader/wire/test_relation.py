@@ -68,6 +68,8 @@ SQUARE, TALL, ROW = normal(6, 6), normal(6, 4), normal(12)
         (np.float32(0.7), np.float32(0.7 / 5), ""),
         (np.float32(0.7), np.float32(0.7 * 1024), "It is 1024 times what is expected."),
         (np.float32(0.7), np.float32(0.613), ""),
+        (np.float32(0.7), np.float32(-0.7), "It has the wrong sign."),
+        (np.float32(1), np.float32(-1), ""),  # such as a score that is chosen from a list
         (TALL, TALL * np.float32(1e-7), "Every value is nearly 0."),
         (TALL, normal(6, 4, seed=1), ""),
     ],
