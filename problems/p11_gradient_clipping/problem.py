@@ -62,8 +62,8 @@ PROBLEM = Problem(
     ),
     entries=(Entry("clip_by_global_norm", ("gradients", "max_norm"), returns=("clipped", "norm")),),
     cases={
-        # The norms lie between `max_norm` and its square (long), or between it and its root (below, deep). Those of some
-        # leaves are above it, too: of four, the longest has half of the norm or more.
+        # The norms lie between `max_norm` and its square (long), or between it and its root (below, deep). In `long`,
+        # that of a leaf is above `max_norm`, too: the longest of four has half of the norm or more.
         "long": Cases(partial(tree, 0.4, 4), {**SIZES, "power": (0, 17)}, show=nested, covers=("one",)),
         "short": Cases(partial(tree, 8 / 3, 4), SIZES, draws=1, show=nested),
         "below": Cases(partial(tree, 4 / 3, 4), SIZES, draws=1, show=nested),

@@ -108,7 +108,7 @@ PROBLEM = Problem(
             advice="`shifted` are the scores (H, T, T) after all positions have grown by 6. They must equal those from "
                 "0 on.",
         ),
-        Check("bfloat16", 1, "half_precision", leaves="output", cases="far", tolerance=BFLOAT16),
+        Check("x in bfloat16", 1, "half_precision", leaves="output", cases="far", tolerance=BFLOAT16),
         jit(ROPE, points=1, cases="later"),
     ),
 )  # fmt: skip

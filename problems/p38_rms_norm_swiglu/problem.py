@@ -67,7 +67,7 @@ PROBLEM = Problem(
             NORM, wrt=["x"], points=(2, 1), names=("RMSNorm", "gradient of RMSNorm"), cases="rows", tolerance=ROOT
         ),
         output(NORM, points=1, name="rows of tiny numbers", cases="faint", tolerance=ROOT),
-        Check("bfloat16", 1, "half_precision", leaves="output", cases="bfloat16", tolerance=BFLOAT16),
+        Check("x in bfloat16", 1, "half_precision", leaves="output", cases="bfloat16", tolerance=BFLOAT16),
         exact(
             "statistics in float32", 1, "half_precision", "program.in_bfloat16", cases="bfloat16", compare="at_most",
             values_tolerance=BFLOAT16, in_words=rounded,

@@ -195,7 +195,7 @@ PROBLEM = Problem(
         output(ROTATE, points=1, name="one pair", cases="one pair"),
         output(ROTATE, points=1, name="large positions", cases="large", tolerance=ANGLES),
         Check(
-            "bfloat16", 1, "half_precision", leaves="output", cases="far", tolerance=BFLOAT16, calls=(ROTATE,)
+            "x in bfloat16", 1, "half_precision", leaves="output", cases="far", tolerance=BFLOAT16, calls=(ROTATE,)
         ),
         jit(ROTATE, points=1, cases="plain"),
         exact(
