@@ -35,7 +35,7 @@ class Studio:
     """The state that all pages share. `running` starts and ends the background tasks."""
 
     def __init__(self, space: Workspace, runs: Path | None = None) -> None:
-        self.space = space
+        self.space, self.runs_folder = space, runs
         self.events = Events()
         self.history = History(space.folder)
         self._idle = _idle_seconds()

@@ -154,10 +154,8 @@ def _say_training(space: workspace.Workspace) -> None:
     from grader.report import own_run
 
     if run := own_run.best(Path("runs")):
-        step, loss = run.best
         terminal.echo(
-            f"Your best run: {run.name}, with a validation loss of {loss:.2f} at step {step:,.0f}; a bigram model has "
-            f"{run.bigram:.2f}. `harness sample {run.name}` tells a story, and `harness resume {run.name}` resumes it."
+            f"{run.standing} `harness sample {run.name}` tells a story, and `harness resume {run.name}` resumes it."
         )
         return
     if reached := space.reached():

@@ -127,8 +127,10 @@ def _identical(reference: Answers, first: Evidence, others: Sequence[Evidence], 
 def _same_unchecked(reference: Answers, item: Evidence, variant: str) -> bool:
     """Returns whether a variant has the leaves that no check compares, which tell some ideas apart."""
     answer = reference.ask(item.check, item.case, variant).result()
-    sides = ([leaf for leaf in side.leaves if leaf.path.startswith(UNCHECKED)] for side in (answer, item.outcome))
-    return compare(*sides, _close(item)) is None
+    ours, theirs = (
+        [leaf for leaf in side.leaves if leaf.path.startswith(UNCHECKED)] for side in (answer, item.outcome)
+    )
+    return compare(ours, theirs, _close(item)) is None
 
 
 def _explaining(reference: Answers, first: Evidence, others: Sequence[Evidence]) -> dict[str, list[Evidence]]:

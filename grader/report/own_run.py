@@ -39,6 +39,15 @@ class OwnRun:
         """The step of the lowest validation loss, and that loss."""
         return min(self.validation, key=lambda point: point[1])
 
+    @property
+    def standing(self) -> str:
+        """A sentence on the best loss, beside that of the bigram model."""
+        step, loss = self.best
+        return (
+            f"Your best run: {self.name}, with a validation loss of {loss:.2f} at step {step:,.0f}; a bigram model has "
+            f"{self.bigram:.2f}."
+        )
+
 
 def best(root: Path) -> OwnRun | None:
     """Returns the run of a folder of runs that is furthest below its bigram model; None if there is no run of pieces

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,6 +17,7 @@ from grader.course.log import Progress
 from grader.course.workspace import CHANGED, Standing
 from grader.practice import reminders
 from grader.problem import Problem
+from grader.report import own_run
 from grader.report.markdown_html import to_html
 from grader.task import Task
 from studio.studio import Studio
@@ -101,9 +103,11 @@ def course_map(request: Request) -> Response:
     parts: dict[str, list[Node]] = {}
     for node in nodes:
         parts.setdefault(catalog.part_of(node.problem), []).append(node)
-    reached = studio.space.reached()
-    if "harness train" in reached:
-        reached += f" [Train here]({request.scope['root_path']}/runs)"
+    reached, at = studio.space.reached(), f"{request.scope['root_path']}/runs"
+    if run := own_run.best(studio.runs_folder) if studio.runs_folder else None:
+        reached = f"{run.standing} [See it]({at}/{quote(run.name)})"
+    elif "harness train" in reached:
+        reached += f" [Train here]({at})"
     following, listed = next((node for node in nodes if node.is_next), None), _tasks(studio)
     values = {
         "paths": paths.every(),

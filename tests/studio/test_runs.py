@@ -197,6 +197,14 @@ def test_no_path_or_link_of_a_run_leads_out(studio: Server, runs: Path):
     assert ask(studio, "/runs").status == 200
 
 
+def test_the_map_names_the_best_run_of_ones_own_pieces(studio: Server, runs: Path):
+    assert b"Your best run" not in ask(studio, "/").body
+    write_run(runs, "a<b", pieces=("MiniGPT 01",))
+    shown = ask(studio, "/").body.decode()
+    assert "Your best run: a&lt;b, with a validation loss of 4.36 at step 40; a bigram model has 2.30." in shown
+    assert f'href="{studio.root}/runs/a%3Cb"' in shown
+
+
 def test_only_a_page_of_the_studio_changes_runs(studio: Server, runs: Path, trained: str):
     new = {"name": "new", "preset": "pocket", "stories": "4000", "settings": {}, "with_pieces": False}
     for path, body in (
