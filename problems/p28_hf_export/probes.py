@@ -30,17 +30,18 @@ PLAIN: dict[str, list[Any]] = {
 
 @eager
 def exported(subject: Subject, case: Case) -> Reading:
-    """Two folders with the exported files: one that `export_gpt2` makes, and one that has an earlier export."""
+    """Two folders with the exported files: one that `export_gpt2` makes, with the one that it is in, and one that has
+    an earlier export."""
     model, num_heads, top = ToyGPT.of(case), case.values["num_heads"], new_folder() / EXPORT
     positions = np.array(model.pos_embed[...])
     positions[0, 0] = SUBNORMAL
     model.pos_embed[...] = jnp.asarray(positions)
-    earlier = top / "existing"
-    earlier.mkdir(parents=True)
-    save_file({"transformer.wte.weight": np.zeros((3, 2), np.float32)}, earlier / "model.safetensors")
-    (earlier / "config.json").write_text("{}")
-    for name in FOLDERS:
-        subject.call("export_gpt2", model, num_heads, str(top / name))
+    new, existing = (top / name for name in FOLDERS)
+    subject.call("export_gpt2", model, num_heads, str(new))
+    existing.mkdir(parents=True, exist_ok=True)
+    save_file({"transformer.wte.weight": np.zeros((3, 2), np.float32)}, existing / "model.safetensors")
+    (existing / "config.json").write_text("{}")
+    subject.call("export_gpt2", model, num_heads, str(existing))
     return Reading(files=top)
 
 
