@@ -141,7 +141,7 @@ def _loaded(course: Course, name: str) -> Problem:
                 f"{listed.folder / 'problem.py'}: the check {check.name!r} uses cases that are not defined: "
                 f"{check.cases!r}."
             )
-    beside = {other.name.number for other in course.problems if other.home == listed.home}
+    beside = course.numbers[listed.home]
     problem = replace(problem, builds_on=tuple(number for number in problem.builds_on if number in beside))
     factor, rest = divmod(listed.points or problem.points, problem.points or 1)
     if rest or not factor:

@@ -121,12 +121,24 @@ class Course:
     problems: tuple[Listed, ...]
     tasks: tuple[ListedTask, ...] = ()
     paths: tuple[ListedPath, ...] = ()
-    done: Mapping[str, str] = field(default_factory=dict, hash=False)
-    built: Mapping[str, str] = field(default_factory=dict, hash=False)
+    done: Mapping[str, str] = field(default_factory=dict)
+    built: Mapping[str, str] = field(default_factory=dict)
+
+    def __hash__(self) -> int:  # a command looks up hundreds of things by the course
+        return hash(self.root)
 
     @cached_property
     def by_name(self) -> Mapping[str, Listed]:
         return {listed.name: listed for listed in self.problems}
+
+    @cached_property
+    def numbers(self) -> Mapping[Path, frozenset[int]]:
+        """The numbers of the problems by the folder of the course that their files belong to."""
+        homes = {listed.name: listed.home for listed in self.problems}
+        return {
+            home: frozenset(name.number for name, other in homes.items() if other == home)
+            for home in dict.fromkeys(homes.values())
+        }
 
 
 def secret_folders(roots: Iterable[Path]) -> tuple[Path, ...]:
