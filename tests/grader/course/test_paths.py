@@ -130,7 +130,7 @@ def test_somebody_who_comes_back_is_welcomed(space: Workspace):
     assert "Usage:" in run("--help")
     passed(space, "01", "02", "03")
     said = run()
-    assert f"Welcome back. 3 of {len(catalog.names())} problems passed, 19 points." in said
+    assert f"Welcome back. 3 of {len(catalog.names())} problems passed, 20 points." in said
     assert "Next: 04 Layer normalization, by hand (about 30 minutes)" in said
     assert "grade hunt" in said
     assert "Usage:" not in said
