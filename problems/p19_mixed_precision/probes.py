@@ -66,11 +66,15 @@ def products_not_in_bfloat16(execution: Execution) -> dict[str, Any]:
 
 def in_bfloat16(execution: Execution) -> dict[str, Any]:
     """The number of NEED_FLOAT32 operations on bfloat16 by kind, and of head products that return it. For the loss, the
-    number of roundings to bfloat16 after the head."""
-    counts = dict.fromkeys(("exponentials", "logarithms", "roots", "sums", "logits", "loss"), 0)
+    number of roundings to bfloat16 after the head.
+
+    The root of a single number is that of a size, such as the width of a head, and no part of a norm.
+    """
+    counts = dict.fromkeys(("exponentials", "logarithms", "roots", "roots_of_sizes", "sums", "logits", "loss"), 0)
     for operation in stablehlo.operations(execution.compiled.parsed):
         kind = NEED_FLOAT32.get(operation.name.removeprefix("stablehlo."))
         if kind and "bf16" in stablehlo.dtypes(operation.operands):
+            kind += "_of_sizes" * (kind == "roots" and not stablehlo.shape(operation.operands[0]))
             counts[kind] += kind != "sums" or stablehlo.reduces_by(operation, "stablehlo.add")
     # XLA may drop a rounding to bfloat16 that a cast to float32 follows, so the values do not show it.
     heads = {product for kind, product in _products(execution) if kind == "head"}

@@ -60,15 +60,15 @@ PROBLEM = Problem(
         exact(
             "products in bfloat16", 2, "precision", "program.products_not_in_bfloat16", compare="at_most",
             values_tolerance=BFLOAT16,
-            advice="The value is the number of these matrix products that have an operand which is not bfloat16. Cast "
-            "both operands before you multiply.",
+            advice="The value is the number of these matrix products that have an operand which is not bfloat16. The "
+            "model runs twice: for the logits, and for the loss. Cast both operands before you multiply.",
         ),
         exact(
             "sums and exponentials in float32", 2, "precision", "program.in_bfloat16", values_tolerance=BFLOAT16,
             advice="The value is the number of exponentials, logarithms, roots or sums that work on bfloat16; for "
             "`logits`, of head products that return bfloat16; for `loss`, of roundings to bfloat16 between the head "
-            "and the loss. Cast the input to float32, or ask the product for float32, and leave what follows in "
-            "float32.",
+            "and the loss. The model runs twice: for the logits, and for the loss. Cast the input to float32, or ask "
+            "the product for float32, and leave what follows in float32.",
         ),
     ),
 )  # fmt: skip
