@@ -1,11 +1,14 @@
-"""The probe of problem 79: what a policy learns from the samples of another one. Runs in workers."""
+"""The probes of problem 79: what a policy learns from the samples of another one, and the loss of long texts. Run in
+workers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 
-from grader.authoring import Arrays, Reading, Subject, given
+from grader.authoring import Arrays, Reading, Subject, given, named
 from grader.problem import Case
 
 
@@ -49,4 +52,45 @@ def learning(subject: Subject, case: Case) -> Reading:
     return subject.run(program, case, *(given(case, name) for name in ("scores", "texts", "sampler", "rewards")))
 
 
-PROBES = {"learning": learning}
+def apart(subject: Subject, case: Case) -> Reading:
+    """The policy loss, in which no exponential is combined with another one.
+
+    XLA makes exp(a - b) of exp(a) / exp(b) where it compiles both together. Without `jax.jit` they are 0 / 0.
+    """
+    limits = [case.values[name] for name in ("kind", "clip_low", "clip_high", "max_weight")]
+
+    def call(*arrays: jax.Array) -> Arrays:
+        return named(subject.call("policy_loss", *arrays, *limits), "output")
+
+    def program(*arrays: jax.Array) -> Arrays:
+        traced, shapes = jax.make_jaxpr(call, return_shape=True)(*arrays)
+        return jax.tree.unflatten(jax.tree.structure(shapes), _evaluated(traced.jaxpr, traced.consts, arrays))
+
+    names = ("new", "old", "sampler", "sampled", "advantages")
+    return subject.run(program, case, *(given(case, name) for name in names))
+
+
+def _evaluated(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+    """The results of a trace, operation by operation, with a barrier behind each exponential."""
+    known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *arguments], strict=True))
+
+    def value(variable: Any) -> Any:
+        return variable.val if isinstance(variable, jax.extend.core.Literal) else known[variable]
+
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if name in ("jit", "pjit"):
+            inner = equation.params["jaxpr"]
+            results = _evaluated(inner.jaxpr, inner.consts, [value(each) for each in equation.invars])
+        else:
+            used = [*dict.fromkeys(each for each in equation.invars if not isinstance(each, jax.extend.core.Literal))]
+            alone = jax.extend.core.Jaxpr([], used, equation.outvars, [equation])
+            run = jax.extend.core.jaxpr_as_fun(jax.extend.core.ClosedJaxpr(alone, []))
+            results = run(*map(value, used))
+        if name in ("exp", "exp2"):
+            results = [jax.lax.optimization_barrier(each) for each in results]
+        known.update(zip(equation.outvars, results, strict=True))
+    return [value(each) for each in jaxpr.outvars]
+
+
+PROBES = {"learning": learning, "apart": apart}

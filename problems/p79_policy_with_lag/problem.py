@@ -248,7 +248,7 @@ PROBLEM = Problem(
         values(LOSS, "gradient of tokens", 1, "gradient", advice=CONSTANT),
         values(LOSS, "loss of texts", 2, "output", "texts"),
         values(LOSS, "gradient of texts", 1, "gradient", "texts", advice=CONSTANT),
-        values(LOSS, "long texts", 1, "output", "long"),
+        Check("long texts", 1, "apart", leaves="output", cases="long", calls=(LOSS,)),
         values(LOSS, "padding can hold anything", 1, cases="wild", advice=ANYTHING),
         values(LOSS, "an empty text among others", 1, cases="wild texts", advice=ANYTHING),
         values(LOSS, "tokens without an advantage", 1, "output", "indifferent", advice=INDIFFERENT),

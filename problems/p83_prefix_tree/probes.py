@@ -28,12 +28,13 @@ def _made(subject: Subject, name: str, *arguments: Any) -> Any:
 @eager
 def caching(subject: Subject, case: Case) -> Reading:
     """After each event: whether it raised MemoryError, how many blocks it returned, how many of them were cached, the
-    last of them, and how many blocks are free."""
+    last of them, and how many blocks are free. In one array, so that the first difference is that of the first event
+    with one."""
     cache = _made(subject, "RadixCache", case.values["num_blocks"], case.values["block_size"])
     events = json.loads(case.values["events"])
-    raised, free = np.zeros(len(events), np.int32), np.zeros(len(events), np.int32)
-    counts = np.full((len(events), 2), NONE, np.int32)
-    blocks = np.full((len(events), LAST), NONE, np.int32)
+    found = np.full((len(events), 3 + LAST + 1), NONE, np.int32)
+    raised, counts, blocks, free = found[:, 0], found[:, 1:3], found[:, 3:-1], found[:, -1]
+    raised[:], free[:] = 0, 0
     live: set[str] = set()
     for place, (kind, *arguments) in enumerate(events):
         if kind == "release" and arguments[0] not in live:
@@ -59,7 +60,7 @@ def caching(subject: Subject, case: Case) -> Reading:
                 counts[place, 0] = len(some)
                 blocks[place, : len(some[-LAST:])] = some[-LAST:]
         free[place] = int(cache.free_blocks())
-    return Reading({"cache.raised": raised, "cache.counts": counts, "cache.blocks": blocks, "cache.free": free})
+    return Reading({"cache.events": found})
 
 
 def _blocks(result: Any, kind: str, num_blocks: int) -> list[int]:

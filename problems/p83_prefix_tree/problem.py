@@ -272,19 +272,19 @@ def call_in_words(case: Case, number: int) -> str:
 
 def event_in_words(case: Case, difference: Difference) -> str:
     """A sentence on the cache after an event."""
-    leaf = difference.path.rpartition(".")[2]
+    event, column = difference.index
     got, expected = ("none" if each == "-1" else each for each in (difference.got, difference.expected))
-    call = call_in_words(case, difference.index[0])
-    if leaf == "free":
-        return f"after {call}, {got} blocks are free; expected {expected}"
-    if leaf == "raised":
+    call = call_in_words(case, event)
+    if column == 0:
         raised = {"0": "raised nothing", "1": "raised MemoryError"}
         return f"{call} {raised[got]}; expected: it {raised[expected]}"
-    if leaf == "counts":
-        what = ("blocks", "blocks that were cached")[difference.index[1]]
+    if column in (1, 2):
+        what = ("blocks", "blocks that were cached")[column - 1]
         return f"{call} returned {got} {what}, expected {expected}"
+    if column == 15:
+        return f"after {call}, {got} blocks are free; expected {expected}"
     got, expected = ("no block" if each == "none" else f"block {each}" for each in (got, expected))
-    return f"{call} returned {got} at place {difference.index[1]} of the last twelve, expected {expected}"
+    return f"{call} returned {got} at place {column - 3} of the last twelve, expected {expected}"
 
 
 def step_in_words(case: Case, difference: Difference) -> str:
