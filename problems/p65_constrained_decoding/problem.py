@@ -136,11 +136,13 @@ def numbers(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 
 def dead_ends(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
-    """`yes!`, `no!` and a word that never ends, and a vocabulary without the token that finishes `y`."""
-    values = table(
-        ({b"y": 1, b"n": 3, b"z": 5}, {b"e": 2}, {b"s": 4}, {b"o": 4}, {b"!": 7}, {b"z": 6}, {b"z": 5}, {}), [7]
-    )
-    tokens = [b"y", b"ye", b"n", b"no", b"s", b"z", b"zz", b"o", b"!"]
+    """`yes!`, `no!` and a word that never ends, and a vocabulary without the tokens that finish `y` and `ww`."""
+    rows = (
+        {b"y": 1, b"n": 3, b"z": 5, b"w": 8}, {b"e": 2}, {b"s": 4}, {b"o": 4}, {b"!": 7}, {b"z": 6}, {b"z": 5}, {},
+        {b"w": 9}, {b"q": 7},
+    )  # fmt: skip
+    values = table(rows, [7])
+    tokens = [b"y", b"ye", b"n", b"no", b"s", b"z", b"zz", b"o", b"!", b"w"]
     return {**values, **_vocabulary(tokens[: sizes["V"]], b"<end>", rng)}
 
 
@@ -277,7 +279,7 @@ PROBLEM = Problem(
         "undecided": Cases(partial(expressions, "undecided"), {"kind": (0, 1, 2)}, draws=3),
         "random": Cases(partial(expressions, "random"), {"depth": (2, 3)}, draws=4),
         "numbers": Cases(numbers, {"V": (16,)}, draws=1, show=readable),
-        "dead ends": Cases(dead_ends, {"V": (9,)}, draws=1, show=readable),
+        "dead ends": Cases(dead_ends, {"V": (10,)}, draws=1, show=readable),
         "one of each": Cases(one_of_each, {"S": (1,)}, draws=1, show=readable, covers=("one",)),
         "long way": Cases(long_way, {"S": (300,)}, draws=1, show=readable),
         "random automata": Cases(random_automaton, {"S": (5, 7), "V": (6, 9)}, draws=3, show=readable),
