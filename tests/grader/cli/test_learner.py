@@ -57,7 +57,7 @@ def test_a_first_session(grade: Grade, tmp_path):
 
     untouched = grade("problem", "02")
     assert untouched.code == 1
-    assert "NOT ATTEMPTED, 0 of 6 points" in untouched.out
+    assert "NOT ATTEMPTED, 0 of 7 points" in untouched.out
     assert "write `causal_attention(q, k, v)` in p02_causal_attention.py" in " ".join(untouched.out.split())
 
     assert "Hint 1 of 4" in grade("hint", "02").out
@@ -92,8 +92,8 @@ def test_a_first_session(grade: Grade, tmp_path):
     assert all(line.startswith("# ") and len(line) <= 80 for line in comment.splitlines())
     assert "0 hints left. `grade solution 02` shows" in grade("hint", "02").out
     listed = grade("list").out
-    assert "02  Causal attention, one head                6 of  6  passed" in listed
-    assert f"6 of {sum(problem.points for problem in catalog.problems())} points" in listed
+    assert "02  Causal attention, one head                7 of  7  passed" in listed
+    assert f"7 of {sum(problem.points for problem in catalog.problems())} points" in listed
 
 
 def test_a_missing_file_is_created_from_the_stub(grade: Grade, tmp_path):

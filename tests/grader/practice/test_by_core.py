@@ -28,7 +28,7 @@ def test_a_problem_is_passed_by_its_core(grade: Grade, space: Workspace):
     assert grade("problem", "02", "--json").json["verdict"] == "NOT ATTEMPTED"
     file.write_text(REFERENCE)
     assert grade("problem", "02", "--json").json["verdict"] == "PASS"
-    assert "02  Causal attention, one head                6 of  6  passed by its core" in grade("list", "02").out
+    assert "02  Causal attention, one head                7 of  7  passed by its core" in grade("list", "02").out
     assert grade("list", "02", "--json").json["problems"][0]["passed"] is True
     assert grade("solution", "02").out.endswith(REFERENCE)
     passed = [name for name, standing in space.standings().items() if standing.passed]
@@ -36,7 +36,7 @@ def test_a_problem_is_passed_by_its_core(grade: Grade, space: Workspace):
     assert space.next_problem(catalog.find("01")) == HEADS
     grade("certificate")
     text = (space.folder / "certificate.html").read_text()
-    assert f"1 problem of {len(catalog.names())} passed (1 by the core alone), 6 of" in text
+    assert f"1 problem of {len(catalog.names())} passed (1 by the core alone), 7 of" in text
     assert "<small>passed by its core</small>" in text
     (first,) = schedule.memories(space.entries())[ATTENTION.name].reviews
     assert (first.first, first.form) == (True, "core")

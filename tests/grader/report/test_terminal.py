@@ -108,7 +108,7 @@ def test_inputs_and_differences_in_the_words_of_the_problem():
     assert "  The norm is that of the clipped gradients.\n" in text
     assert "leaf " not in text
     assert 'gradients["blocks"][0]["kernel"]: float32' in text
-    assert "  max_norm = 1.5\n" in text
+    assert "  max_norm = 4\n" in text
 
 
 def test_a_tiny_number_does_not_look_like_zero():
