@@ -86,7 +86,7 @@ def _problem_lines(
 def _say_points(
     shown: Iterable[Problem], standings: Mapping[str, workspace.Standing], progress: Mapping[str, log.Progress]
 ) -> None:
-    """Prints the points of the problems shown, and how to go on from here."""
+    """Prints the points of the problems shown, and the commands that come next."""
     names, possible = [problem.name for problem in shown], sum(problem.points for problem in shown)
     total = sum(standings[name].points for name in names)
     most = sum(progress[name].score for name in names if name in progress)

@@ -22,18 +22,19 @@ def report(session: Session) -> str:
     metrics = run.metrics()
     if not metrics:
         return f"Run {run.folder} has no finished steps."
-    last, baselines = metrics[-1], read_baselines(run)
-    best = min(_validated(metrics), key=lambda entry: entry["validation_loss"], default=None)
+    last, baselines, rewarded = metrics[-1], read_baselines(run), reward_summary(session)
+    validated = [entry for entry in metrics if entry["validation_loss"] is not None]
+    best = min(validated, key=lambda entry: entry["validation_loss"], default=None)
     rows = [
         ("loss at the first step", f"{_number(metrics[0]['loss'])}  ({_chance(config)})"),
         ("loss at the last step", _number(last["loss"])),
-        *(_validation_rows(session, _validated(metrics)[-1], best) if best else ()),
+        *(_validation_rows(session, validated[-1], best) if best else ()),
         *_baseline_rows(session, baselines),
-        *_reward_rows(session, metrics),
+        *(_reward_rows(rewarded, metrics) if rewarded else ()),
         *((f"epochs of {name}", rounded(number)) for name, number in epochs(session, last["step"]).items()),
         ("updates skipped", str(last["skipped"])),
         *_cost_rows(metrics),
-        ("charts", ", ".join(str(run.folder / name) for name in _charts(session))),
+        ("charts", ", ".join(str(run.folder / name) for name in _charts(config, rewarded))),
     ]
     title = f"Run {run.folder}: {last['step']} of {config.steps} steps, {last['tokens']:,} tokens"
     width = max(26, *(len(name) for name, _ in rows)) + 2
@@ -52,10 +53,6 @@ def report(session: Session) -> str:
 
 
 Rows = Iterator[tuple[str, str]]  # names and values
-
-
-def _validated(metrics: Sequence[Metrics]) -> list[Metrics]:
-    return [entry for entry in metrics if entry["validation_loss"] is not None]
 
 
 def _validation_rows(session: Session, last: Metrics, best: Metrics) -> Rows:
@@ -77,12 +74,11 @@ def _baseline_rows(session: Session, baselines: Mapping[str, float]) -> Rows:
         yield "  of the base, at step 0", f"{baselines['base']:.4f}"
 
 
-def _reward_rows(session: Session, metrics: Sequence[Metrics]) -> Rows:
-    if rewarded := reward_summary(session):
-        yield "reward", f"{rewarded['reward_first']:.3f} at first, {rewarded['reward_last']:.3f} at last"
-        if "kl" in rewarded:
-            yield "KL from the base", f"{rewarded['kl']:.4f} nats per token"
-        yield "groups of equal rewards", f"{sum(entry['equal_groups'] for entry in metrics)}, which teach nothing"
+def _reward_rows(rewarded: Mapping[str, float], metrics: Sequence[Metrics]) -> Rows:
+    yield "reward", f"{rewarded['reward_first']:.3f} at first, {rewarded['reward_last']:.3f} at last"
+    if "kl" in rewarded:
+        yield "KL from the base", f"{rewarded['kl']:.4f} nats per token"
+    yield "groups of equal rewards", f"{sum(entry['equal_groups'] for entry in metrics)}, which teach nothing"
 
 
 def _cost_rows(metrics: Sequence[Metrics]) -> Rows:
@@ -93,10 +89,10 @@ def _cost_rows(metrics: Sequence[Metrics]) -> Rows:
     yield "memory, peak", f"{max(entry['memory'] for entry in metrics) / 1e9:.2f} GB"
 
 
-def _charts(session: Session) -> tuple[str, ...]:
-    if reward_summary(session):
+def _charts(config: Config, rewarded: Mapping[str, float]) -> tuple[str, ...]:
+    if rewarded:
         return ("reward.svg",)
-    return ("preference.svg",) if session.config.has_pairs else ("loss.svg", "lr.svg")
+    return ("preference.svg",) if config.has_pairs else ("loss.svg", "lr.svg")
 
 
 def _chance(config: Config) -> str:

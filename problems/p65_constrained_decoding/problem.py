@@ -137,7 +137,7 @@ def numbers(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
 
 def dead_ends(sizes: Mapping[str, int], rng: Any) -> dict[str, Any]:
     """`yes!`, `no!` and a word that never ends, and a vocabulary without the tokens that finish `y` and `ww`."""
-    rows = (
+    rows: tuple[dict[bytes, int], ...] = (
         {b"y": 1, b"n": 3, b"z": 5, b"w": 8}, {b"e": 2}, {b"s": 4}, {b"o": 4}, {b"!": 7}, {b"z": 6}, {b"z": 5}, {},
         {b"w": 9}, {b"q": 7},
     )  # fmt: skip
