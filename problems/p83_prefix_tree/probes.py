@@ -8,13 +8,13 @@ import numpy as np
 
 from grader.authoring import BadEntryError, BadOutputError, Reading, Subject, described, eager
 from grader.problem import Case
-from problems.p83_prefix_tree.problem import NAMES, ROUNDS, SPEED, expanded
+from problems.p83_prefix_tree.problem import LAST, NAMES, ROUNDS, SPEED, expanded
 
 METHODS = {
     "RadixCache": ("match", "insert", "release", "evict", "free_blocks"),
     "TwoPools": ("add", "schedule", "computed", "finish"),
 }
-NONE, LAST = -1, 12  # the last blocks of an answer, which are compared
+NONE = -1
 
 
 def _made(subject: Subject, name: str, *arguments: Any) -> Any:

@@ -8,6 +8,7 @@ from grader.checks import exact
 from grader.problem import Case, Cases, Check, Difference, Entry, Problem
 
 CACHE, POOLS = "RadixCache", "TwoPools"
+LAST = 12  # blocks at the end of an answer, which are compared
 NAMES = ("a", "b", "c", "d", "e", "f", "g", "h")
 ROUNDS = 60  # steps of a simulated server that are compared
 SPEED = 4  # tokens of a prompt that a worker computes in a step
@@ -281,7 +282,7 @@ def event_in_words(case: Case, difference: Difference) -> str:
     if column in (1, 2):
         what = ("blocks", "blocks that were cached")[column - 1]
         return f"{call} returned {got} {what}, expected {expected}"
-    if column == 15:
+    if column == 3 + LAST:
         return f"after {call}, {got} blocks are free; expected {expected}"
     got, expected = ("no block" if each == "none" else f"block {each}" for each in (got, expected))
     return f"{call} returned {got} at place {column - 3} of the last twelve, expected {expected}"
